@@ -77,7 +77,7 @@ bench-smoke: $(STAMP)
 	$(BIN)/python -m benchmarks --smoke
 
 .venv/embedded .venv-demo/embedded: %/embedded: %/stamp
-	@$*/bin/assent models install embedded && touch $@ || true
+	@$*/bin/assentry models install embedded && touch $@ || true
 
 clean:
 	rm -rf .venv .venv-demo .venv-docs .venv-peers dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -100,7 +100,7 @@ $(DOCS_STAMP): EXTRA := docs
 
 $(STAMP) $(DOCS_STAMP) .venv-demo/stamp: pyproject.toml
 	@python="$(PYTHON)"; "$${python:-false}" -c '$(SUITABLE)' 2>/dev/null || { \
-		echo "Assent needs Python 3.11 or newer$(if $(UV),, with the venv module)," \
+		echo "Assentry needs Python 3.11 or newer$(if $(UV),, with the venv module)," \
 			"and found $${python:-none}. Name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Making $(@D) with $(PYTHON)"
 	@rm -rf $(@D)

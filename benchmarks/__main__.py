@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Assent beside its peers.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Assentry beside its peers.")
     parser.add_argument("--cases", type=_names, metavar="NAMES", help="only these cases or groups, by comma")
     parser.add_argument("--peers", type=_names, metavar="NAMES", help="only these peers, by comma")
     parser.add_argument("--scale", type=float, metavar="FACTOR", help="so many times the repetitions")
@@ -75,7 +75,7 @@ def smoke(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
     """Execute everything once, small, with this interpreter; fails if anything does, and judges no times."""
     own = [peer for peer in peers if not peer.rival]
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-benchmark-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-benchmark-")))
         absent = _served(stack, own)
         pythons = {peer.name: Path(sys.executable) for peer in own if peer.name not in absent}
         summary, failures = measure(pythons, asked.cases, folder, asked.seed, {})
@@ -84,7 +84,7 @@ def smoke(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
 
 
 def bench(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
-    """Make what is missing, measure, write the results; fails only if Assent does."""
+    """Make what is missing, measure, write the results; fails only if Assentry does."""
     folder = asked.out or HERE / "results" / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
     peers = [peer for peer in peers if any(peer.name in case.sides for case in asked.cases)]

@@ -26,28 +26,28 @@ class Environment:
 
 # The ranges of versions that the drivers are written for. All of them are here.
 FLOOR = Environment("floor", ("msgspec>=0.19,<1", "pydantic>=2.10,<3"), ("msgspec", "pydantic"))
-ASSENT = Environment("assent", (str(ROOT),), ("assent",), local=True)
-ASSENT_STORE = Environment(
-    "assent-store", (f"{ROOT}[inbox,postgres]",), ("assent", "sqlalchemy", "psycopg"), local=True
+ASSENTRY = Environment("assentry", (str(ROOT),), ("assentry",), local=True)
+ASSENTRY_STORE = Environment(
+    "assentry-store", (f"{ROOT}[inbox,postgres]",), ("assentry", "sqlalchemy", "psycopg"), local=True
 )
 OPENAI_AGENTS = Environment("openai-agents", ("openai-agents>=0.24,<0.25",), ("openai-agents",))
-ASSENT_MODELS = Environment(
-    "assent-models", (f"{ROOT}[anthropic,openai]",), ("assent", "openai", "anthropic"), local=True
+ASSENTRY_MODELS = Environment(
+    "assentry-models", (f"{ROOT}[anthropic,openai]",), ("assentry", "openai", "anthropic"), local=True
 )
 PYDANTIC_AI_MODELS = Environment(
     "pydantic-ai-models", ("pydantic-ai-slim[anthropic,openai]>=2.60,<3",), ("pydantic-ai-slim",)
 )
 MCP = "mcp>=2.3,<2.4"
 """The official SDK in every environment that calls an MCP server, so that all have the same client and server."""
-ASSENT_MCP = Environment("assent-mcp", (f"{ROOT}[mcp]", MCP), ("assent", "mcp"), local=True)
+ASSENTRY_MCP = Environment("assentry-mcp", (f"{ROOT}[mcp]", MCP), ("assentry", "mcp"), local=True)
 OPENAI_AGENTS_MCP = Environment("openai-agents-mcp", (*OPENAI_AGENTS.requirements, MCP), ("openai-agents", "mcp"))
 PYDANTIC_AI_MCP = Environment(
     "pydantic-ai-mcp", ("pydantic-ai-slim[mcp]>=2.60,<3", MCP), ("pydantic-ai-slim", "fastmcp-slim", "mcp")
 )
 WEBSOCKETS = "websockets>=16,<17"
 """In every environment with live sessions, so that all read frames by the same code; openai-agents takes none newer."""
-ASSENT_REALTIME = Environment(
-    "assent-realtime", (f"{ROOT}[realtime]", WEBSOCKETS), ("assent", "websockets"), local=True
+ASSENTRY_REALTIME = Environment(
+    "assentry-realtime", (f"{ROOT}[realtime]", WEBSOCKETS), ("assentry", "websockets"), local=True
 )
 OPENAI_AGENTS_REALTIME = Environment(
     "openai-agents-realtime", (*OPENAI_AGENTS.requirements, WEBSOCKETS), ("openai-agents", "websockets")
@@ -67,8 +67,8 @@ LANGGRAPH = Environment(
 )
 
 IMPORT_FLOOR = "import asyncio, msgspec; from pydantic import BaseModel, TypeAdapter"
-IMPORT_SQLITE = "from assent import Agent, Runner, function_tool; from assent.store import SQLiteStore"
-IMPORT_THREADS = "from assent.threads import Command, HumanInTheLoopMiddleware, create_agent"
+IMPORT_SQLITE = "from assentry import Agent, Runner, function_tool; from assentry.store import SQLiteStore"
+IMPORT_THREADS = "from assentry.threads import Command, HumanInTheLoopMiddleware, create_agent"
 IMPORT_LANGGRAPH = (
     "from langchain.agents import create_agent;"
     " from langchain.agents.middleware import HumanInTheLoopMiddleware;"
@@ -88,13 +88,13 @@ class Peer:
     """What a program that pauses runs would import."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     rival: bool = True
-    """Whether it may be the fastest peer; Assent and the yardsticks may not."""
+    """Whether it may be the fastest peer; Assentry and the yardsticks may not."""
     postgres: bool = False
     """Whether it needs a server."""
 
 
 ALL = (
-    Peer("assent", ASSENT, "assent", "from assent import Agent, Runner, RunState, function_tool", rival=False),
+    Peer("assentry", ASSENTRY, "assentry", "from assentry import Agent, Runner, RunState, function_tool", rival=False),
     Peer("floor", FLOOR, "floor", IMPORT_FLOOR, rival=False),
     Peer("lean", FLOOR, "lean", IMPORT_FLOOR, rival=False),
     Peer(
@@ -127,22 +127,22 @@ ALL = (
         {"saver": "postgres"},
         postgres=True,
     ),
-    Peer("assent-sqlite", ASSENT_STORE, "assent_store", IMPORT_SQLITE, {"store": "sqlite"}, rival=False),
-    Peer("bare-sqlite", ASSENT_STORE, "bare_sqlite", "import sqlite3", rival=False),
+    Peer("assentry-sqlite", ASSENTRY_STORE, "assentry_store", IMPORT_SQLITE, {"store": "sqlite"}, rival=False),
+    Peer("bare-sqlite", ASSENTRY_STORE, "bare_sqlite", "import sqlite3", rival=False),
     Peer(
-        "assent-postgres",
-        ASSENT_STORE,
-        "assent_store",
-        "from assent import Agent, Runner, function_tool; from assent.store import PostgresStore",
+        "assentry-postgres",
+        ASSENTRY_STORE,
+        "assentry_store",
+        "from assentry import Agent, Runner, function_tool; from assentry.store import PostgresStore",
         {"store": "postgres"},
         rival=False,
         postgres=True,
     ),
     *(
         Peer(
-            f"assent-threads-{saver}",
-            ASSENT_STORE,
-            "assent_threads",
+            f"assentry-threads-{saver}",
+            ASSENTRY_STORE,
+            "assentry_threads",
             IMPORT_THREADS,
             {"saver": saver},
             rival=False,
@@ -153,7 +153,7 @@ ALL = (
     *(
         Peer(
             f"bare-threads-{saver}",
-            ASSENT_STORE,
+            ASSENTRY_STORE,
             "bare_threads",
             "import sqlite3",
             {"saver": saver},
@@ -163,9 +163,13 @@ ALL = (
         for saver in ("sqlite", "postgres")
     ),
     Peer(
-        "assent-models", ASSENT_MODELS, "assent_models", "from assent import Agent, OpenAIResponsesModel", rival=False
+        "assentry-models",
+        ASSENTRY_MODELS,
+        "assentry_models",
+        "from assentry import Agent, OpenAIResponsesModel",
+        rival=False,
     ),
-    Peer("client-alone", ASSENT_MODELS, "client_alone", "from openai import AsyncOpenAI", rival=False),
+    Peer("client-alone", ASSENTRY_MODELS, "client_alone", "from openai import AsyncOpenAI", rival=False),
     Peer(
         "openai-agents-models",
         OPENAI_AGENTS,
@@ -179,25 +183,25 @@ ALL = (
         "from pydantic_ai.models.openai import OpenAIResponsesModel",
     ),
     Peer(
-        "assent-mcp",
-        ASSENT_MCP,
-        "assent_mcp",
-        "from assent import Agent, Runner; from assent.mcp import MCPServerStdio",
+        "assentry-mcp",
+        ASSENTRY_MCP,
+        "assentry_mcp",
+        "from assentry import Agent, Runner; from assentry.mcp import MCPServerStdio",
         rival=False,
     ),
-    Peer("bare-mcp", ASSENT_MCP, "bare_mcp", "from mcp import Client", rival=False),
+    Peer("bare-mcp", ASSENTRY_MCP, "bare_mcp", "from mcp import Client", rival=False),
     Peer("openai-agents-mcp", OPENAI_AGENTS_MCP, "openai_agents_mcp", "from agents.mcp import MCPServerStdio"),
     Peer("pydantic-ai-mcp", PYDANTIC_AI_MCP, "pydantic_ai_mcp", "from pydantic_ai.mcp import MCPToolset"),
     Peer(
-        "assent-realtime",
-        ASSENT_REALTIME,
-        "assent_realtime",
-        "from assent.realtime import RealtimeAgent, RealtimeRunner",
+        "assentry-realtime",
+        ASSENTRY_REALTIME,
+        "assentry_realtime",
+        "from assentry.realtime import RealtimeAgent, RealtimeRunner",
         rival=False,
     ),
     Peer(
         "bare-realtime",
-        ASSENT_REALTIME,
+        ASSENTRY_REALTIME,
         "bare_realtime",
         "from websockets.asyncio.client import connect",
         rival=False,
@@ -217,7 +221,7 @@ class Sides:
     """Who is compared with whom."""
 
     subject: str
-    """Assent, in one of its forms."""
+    """Assentry, in one of its forms."""
     rivals: frozenset[str]
     yardstick: str | None = None
     """What ratios are to, beside the fastest rival."""
@@ -233,19 +237,19 @@ MODELS = {
     "pydantic-ai-models": frozenset({"responses", "chat", "anthropic"}),
 }
 """Peers with the official clients, and the dialects that they speak through these."""
-WITH_MCP = Sides("assent-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
-LIVE = Sides("assent-realtime", frozenset({"openai-agents-realtime"}), "bare-realtime")
+WITH_MCP = Sides("assentry-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
+LIVE = Sides("assentry-realtime", frozenset({"openai-agents-realtime"}), "bare-realtime")
 RUNTIMES = Sides(
-    "assent",
+    "assentry",
     frozenset(peer.name for peer in ALL if peer.rival and peer.name not in {*MODELS, *WITH_MCP.rivals, *LIVE.rivals}),
     "lean",
     frozenset({"floor"}),
 )
-IN_SQLITE = Sides("assent-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
-IN_POSTGRES = Sides("assent-postgres", frozenset({"langgraph-postgres"}))
+IN_SQLITE = Sides("assentry-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
+IN_POSTGRES = Sides("assentry-postgres", frozenset({"langgraph-postgres"}))
 THREADS = {
     saver: Sides(
-        f"assent-threads-{saver}",
+        f"assentry-threads-{saver}",
         frozenset({f"langgraph-{saver}"}),
         None if saver == "memory" else f"bare-threads-{saver}",
     )
@@ -253,7 +257,7 @@ THREADS = {
 }
 IN_DIALECT = {
     dialect: Sides(
-        "assent-models", frozenset(name for name, spoken in MODELS.items() if dialect in spoken), "client-alone"
+        "assentry-models", frozenset(name for name, spoken in MODELS.items() if dialect in spoken), "client-alone"
     )
     for dialect in DIALECTS
 }

@@ -14,7 +14,7 @@ from .summary import Summary, Values
 
 # Okabe and Ito's colours, which people tell apart who see few of them; yardsticks are grey.
 COLOURS = {
-    "assent": "#d55e00",
+    "assentry": "#d55e00",
     "floor": "#bbbbbb",
     "lean": "#666666",
     "openai-agents": "#0072b2",
@@ -23,23 +23,23 @@ COLOURS = {
     "langgraph-memory": "#56b4e9",
     "langgraph-sqlite": "#e69f00",
     "langgraph-postgres": "#000000",
-    "assent-sqlite": "#d55e00",
-    "assent-postgres": "#d55e00",
-    "assent-threads-memory": "#d55e00",
-    "assent-threads-sqlite": "#d55e00",
-    "assent-threads-postgres": "#d55e00",
+    "assentry-sqlite": "#d55e00",
+    "assentry-postgres": "#d55e00",
+    "assentry-threads-memory": "#d55e00",
+    "assentry-threads-sqlite": "#d55e00",
+    "assentry-threads-postgres": "#d55e00",
     "bare-sqlite": "#666666",
     "bare-threads-sqlite": "#666666",
     "bare-threads-postgres": "#666666",
-    "assent-models": "#d55e00",
+    "assentry-models": "#d55e00",
     "client-alone": "#666666",
     "openai-agents-models": "#0072b2",
     "pydantic-ai-models": "#cc79a7",
-    "assent-mcp": "#d55e00",
+    "assentry-mcp": "#d55e00",
     "bare-mcp": "#666666",
     "openai-agents-mcp": "#0072b2",
     "pydantic-ai-mcp": "#cc79a7",
-    "assent-realtime": "#d55e00",
+    "assentry-realtime": "#d55e00",
     "bare-realtime": "#666666",
     "openai-agents-realtime": "#0072b2",
 }
@@ -164,7 +164,7 @@ def _series(peer: str, points: Sequence[tuple[float, float]], joined: bool) -> I
 
 
 def _drawing_order(columns: Iterable[Mapping[str, float]]) -> list[str]:
-    """Assent last, so that it is on top."""
+    """Assentry last, so that it is on top."""
     measured = {peer for column in columns for peer in column}
     return sorted(measured, key=lambda peer: (peer in SUBJECTS, peer))
 

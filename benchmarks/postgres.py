@@ -11,7 +11,7 @@ from tests.store.postgres import server as started
 
 __all__ = ["VARIABLE", "NotStarted", "server"]
 
-VARIABLE = "ASSENT_BENCHMARK_POSTGRES"
+VARIABLE = "ASSENTRY_BENCHMARK_POSTGRES"
 """The server's address, for the drivers. Set it to use a server of your own: tables are made in it, and left."""
 
 

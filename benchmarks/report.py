@@ -11,8 +11,8 @@ from .summary import Summary, compare
 
 NOTHING = "-"
 HEAD = """\
-CPU time of the peer's process, or bytes; medians of one interleaved run. A ratio is Assent divided by the other: below
-1 Assent needs less. Only ratios of one run compare; the times of two runs do not. A `-` was not measured.
+CPU time of the peer's process, or bytes; medians of one interleaved run. A ratio is Assentry divided by the other:
+below 1 Assentry needs less. Only ratios of one run compare; the times of two runs do not. A `-` was not measured.
 """
 DETAILS = """\
 Medians of one interleaved run: CPU time of the peer's process, and wall time after the stroke. A database server's CPU
@@ -60,7 +60,7 @@ def shown(measure: Measure) -> Callable[[float | None], str]:
 
 
 def tables(summary: Summary, cases: Iterable[Case]) -> str:
-    """One table a group: Assent, the fastest peer, the yardstick, and the ratios."""
+    """One table a group: Assentry, the fastest peer, the yardstick, and the ratios."""
     out = []
     for group, measured in _grouped(cases):
         out += [f"## {GROUPS[group]}", "", *_table(summary, measured), ""]

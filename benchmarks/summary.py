@@ -1,4 +1,4 @@
-"""The arithmetic: medians of a run's records, and how Assent compares with the fastest peer and a yardstick."""
+"""The arithmetic: medians of a run's records, and how Assentry compares with the fastest peer and a yardstick."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _numbers(record: Mapping[str, Any]) -> Iterable[tuple[str, str, float]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Assent beside the fastest peer and a yardstick. None: it was not measured, or is nothing to divide by."""
+    """Assentry beside the fastest peer and a yardstick. None: it was not measured, or is nothing to divide by."""
 
     subject: float | None
     fastest: str | None
@@ -53,7 +53,7 @@ class Comparison:
     rival: float | None
     """How much that is."""
     to_rival: float | None
-    """Assent divided by it: below 1, Assent needs less."""
+    """Assentry divided by it: below 1, Assentry needs less."""
     yardstick: float | None
     to_yardstick: float | None
 

@@ -9,8 +9,8 @@ buyer goes on where it stopped. Say no to the truffle, and see what the two of t
 
 from typing import Any
 
-from assent import Agent, ModelRequest, Runner, ToolApprovalItem, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, ToolApprovalItem, function_tool
+from assentry.testing import ScriptedModel, call
 
 PRICES = {"eggs": 3.20, "truffle": 180.00}
 

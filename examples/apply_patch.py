@@ -10,7 +10,7 @@ directory.
 from pathlib import Path
 from typing import Any
 
-from assent import (
+from assentry import (
     Agent,
     ApplyPatchOperation,
     ApplyPatchTool,
@@ -20,7 +20,7 @@ from assent import (
     Runner,
     WorkspaceEditor,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 
 PROJECT = Path("project")
 FILES = {"greet.py": 'def greet(name):\n    print("Hi " + name)\n', "todo.txt": "Write a manual.\n"}

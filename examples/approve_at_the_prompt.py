@@ -12,8 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, ModelRequest, Runner, RunState, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, RunState, function_tool
+from assentry.testing import ScriptedModel, call
 
 STATE = Path("rollout.json")
 

@@ -4,13 +4,13 @@
 
 The model is told why a call did not run. Whoever rejects it can say so, for this call, with `rejection_message`. Where
 nobody did, `RunConfig(tool_error_formatter=...)` words it for the whole run; what it has no words for (it gives None)
-keeps Assent's own text. All three happen here.
+keeps Assentry's own text. All three happen here.
 """
 
 from typing import Any
 
-from assent import Agent, RunConfig, Runner, ToolCallItem, ToolCallOutputItem, ToolErrorFormatterArgs, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunConfig, Runner, ToolCallItem, ToolCallOutputItem, ToolErrorFormatterArgs, function_tool
+from assentry.testing import ScriptedModel, call
 
 
 @function_tool(needs_approval=True)

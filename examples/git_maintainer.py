@@ -1,6 +1,6 @@
 """An agent that maintains a git repository, and asks before it changes anything.
 
-    pip install 'assent[mcp]' mcp-server-git
+    pip install 'assentry[mcp]' mcp-server-git
     python examples/git_maintainer.py                                 # a small repository, and a script as the model
     python examples/git_maintainer.py --repo ~/notes --model gpt-5.2
 
@@ -21,9 +21,9 @@ from typing import Any
 
 from mcp.types import Tool
 
-from assent import Agent, ModelRequest, Runner, RunState
-from assent.mcp import MCPServerStdio
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, RunState
+from assentry.mcp import MCPServerStdio
+from assentry.testing import ScriptedModel, call
 
 STATE = Path("git-maintainer.json")
 LOOKS = {f"git_{what}" for what in ("status", "diff", "diff_staged", "diff_unstaged", "log", "show", "branch")}

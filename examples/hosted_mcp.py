@@ -5,15 +5,15 @@
     python examples/hosted_mcp.py never
 
 With OPENAI_API_KEY set, the server is a real one (DeepWiki) and the model is OpenAI's. Without, a script plays both. In
-the third case the provider asks nobody: what it runs then is outside of Assent's door.
+the third case the provider asks nobody: what it runs then is outside of Assentry's door.
 """
 
 import os
 import sys
 from typing import Any
 
-from assent import Agent, HostedMCPTool, MCPToolApprovalRequest, Runner
-from assent.testing import ScriptedModel
+from assentry import Agent, HostedMCPTool, MCPToolApprovalRequest, Runner
+from assentry.testing import ScriptedModel
 
 QUESTION = "Which language is the repository openai/openai-python written in? Ask DeepWiki."
 

@@ -18,12 +18,12 @@ from typing import Any
 import shop
 import uvicorn
 
-import assent.inbox
-from assent import RunConfig, Runner
-from assent.engines import Worker
-from assent.inbox.accounts import accounts_of
-from assent.store import SQLiteStore, Store
-from assent.testing import ScriptedModel
+import assentry.inbox
+from assentry import RunConfig, Runner
+from assentry.engines import Worker
+from assentry.inbox.accounts import accounts_of
+from assentry.store import SQLiteStore, Store
+from assentry.testing import ScriptedModel
 
 DATABASE = Path("shop.db")
 YOU = "you"
@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
     """A server that says where it is."""
 
     def __init__(self, store: Store, chosen: argparse.Namespace, link: str) -> None:
-        made = assent.inbox.app(store)
+        made = assentry.inbox.app(store)
         where = {"host": "127.0.0.1", "port": chosen.port}
         config = uvicorn.Config(
             made, **where, ws="none", log_level="warning", proxy_headers=False, timeout_graceful_shutdown=2

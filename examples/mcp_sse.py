@@ -16,9 +16,9 @@ from typing import Any
 import uvicorn
 from mcp.server import MCPServer
 
-from assent import Agent, ModelRequest, Runner
-from assent.mcp import MCPServerSse
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner
+from assentry.mcp import MCPServerSse
+from assentry.testing import ScriptedModel, call
 
 warehouse = MCPServer("warehouse", log_level="ERROR")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from mcp.server import MCPServer
 
-from assent import Agent, ModelRequest, Runner
-from assent.mcp import MCPServerStdio
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner
+from assentry.mcp import MCPServerStdio
+from assentry.testing import ScriptedModel, call
 
 warehouse = MCPServer("warehouse", log_level="ERROR")
 

@@ -12,9 +12,9 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.types import Tool, ToolAnnotations
 
-from assent import Agent, ModelRequest, Runner
-from assent.mcp import MCPServerStdio, ToolFilterContext, create_static_tool_filter
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner
+from assentry.mcp import MCPServerStdio, ToolFilterContext, create_static_tool_filter
+from assentry.testing import ScriptedModel, call
 
 warehouse = MCPServer("warehouse", log_level="ERROR")
 

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from assent import Agent, OpenAIConversationsSession, Runner, function_tool
+from assentry import Agent, OpenAIConversationsSession, Runner, function_tool
 
 
 @function_tool(needs_approval=True)

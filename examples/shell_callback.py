@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, LocalShellExecutor, Runner, ShellTool, ToolApprovalItem, ToolCallOutputItem, allow_commands
-from assent.testing import ScriptedModel, call
+from assentry import Agent, LocalShellExecutor, Runner, ShellTool, ToolApprovalItem, ToolCallOutputItem, allow_commands
+from assentry.testing import ScriptedModel, call
 
 LOOKS = allow_commands("ls *", "cat *.txt", "grep *", "wc *")
 

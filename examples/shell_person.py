@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from assent import (
+from assentry import (
     Agent,
     LocalShellExecutor,
     ModelRequest,
@@ -21,7 +21,7 @@ from assent import (
     ToolApprovalItem,
     allow_commands,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 
 
 def think(request: ModelRequest) -> Any:

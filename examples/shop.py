@@ -22,8 +22,8 @@ from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
-import assent
-from assent import (
+import assentry
+from assentry import (
     Agent,
     Mail,
     MessageOutputItem,
@@ -37,12 +37,12 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 
 RUN, LEDGER = Path("shop-run.json"), Path("shop-ledger.jsonl")
 MAIL = "My desk lamp (order 1042) came with a broken arm. I would like my money back, please. Anna"
 PAID = 89.90
-INSTALL = "assent models install embedded"
+INSTALL = "assentry models install embedded"
 ANYTHING_ELSE = 'anything else, such as "Refund 45 dollars on order 7" (Enter to end)'
 console = Console(markup=False, emoji=False, highlight=False)  # what a model wrote is text, never markup
 
@@ -104,7 +104,7 @@ async def collect(ctx: ToolContext[Any], order: int) -> str:
     return record("booked", f"a courier on {day} for order {order}")
 
 
-def think(request: assent.ModelRequest) -> Any:
+def think(request: assentry.ModelRequest) -> Any:
     """What the model says next: it goes by the outputs it has seen, so any process can go on."""
     seen = [" ".join(item["output"].split()) for item in request.input if item.get("type") == "function_call_output"]
     if not seen:
@@ -221,7 +221,7 @@ def drive(start: str | RunState[Any]) -> None:
         while item in state.get_interruptions():
             try:
                 decide(state, item)
-            except (json.JSONDecodeError, assent.AssentError, RecursionError) as error:
+            except (json.JSONDecodeError, assentry.AssentryError, RecursionError) as error:
                 console.print(visible(f"Not accepted: {error}"), style="red")
         result = Runner.run_sync(agent, state)
     RUN.unlink(missing_ok=True)
@@ -233,7 +233,7 @@ def run() -> None:
         main()
     except (EOFError, KeyboardInterrupt):
         console.print("\nThe run waits. Start again to go on." if RUN.exists() else "")
-    except assent.AssentError as error:
+    except assentry.AssentryError as error:
         sys.exit(f"{error} To begin anew, remove {RUN}." if RUN.exists() else str(error))
 
 

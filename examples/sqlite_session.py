@@ -12,8 +12,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, ModelRequest, Runner, RunState, SQLiteSession, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, RunState, SQLiteSession, function_tool
+from assentry.testing import ScriptedModel, call
 
 DATABASE, WAITING = Path("shop.db"), Path("shop-order.json")
 

@@ -9,7 +9,7 @@ asked. It ends where the run has to wait. Decide, and stream on from the state.
 import asyncio
 from typing import Any
 
-from assent import (
+from assentry import (
     Agent,
     ApprovalDecidedEvent,
     ApprovalRequestedEvent,
@@ -21,7 +21,7 @@ from assent import (
     ToolCallOutputItem,
     function_tool,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 
 
 @function_tool

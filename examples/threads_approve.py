@@ -6,8 +6,8 @@
 `Command(resume=...)` answers on the same thread. Anything but "y" rejects.
 """
 
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
 
 
 def execute_sql(query: str) -> str:

@@ -8,10 +8,10 @@ can open the file, finds it, approves it, and goes on where the first has stoppe
 start talks on.
 """
 
-from assent import ModelRequest
-from assent.testing import ScriptedModel, call
-from assent.testing.model import ScriptedCall
-from assent.threads import Command, HumanInTheLoopMiddleware, SqliteSaver, create_agent
+from assentry import ModelRequest
+from assentry.testing import ScriptedModel, call
+from assentry.testing.model import ScriptedCall
+from assentry.threads import Command, HumanInTheLoopMiddleware, SqliteSaver, create_agent
 
 
 def transfer(to: str, euros: int) -> str:

@@ -6,9 +6,9 @@ The reviewer's arguments run instead of the model's, and the model is told so. W
 before anything is recorded, and can be answered again.
 """
 
-from assent import InvalidArguments
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
+from assentry import InvalidArguments
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
 
 
 def send_mail(to: str, subject: str, copies: int = 1) -> str:

@@ -6,8 +6,8 @@ A rejected call does not run. The model is told the message, as the call's resul
 second proposal is approved.
 """
 
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
 
 
 def delete_file(path: str) -> str:

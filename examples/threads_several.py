@@ -6,9 +6,9 @@ A turn is released as a batch: all its calls that need a person are one interrup
 are decided. The decisions come in the order of the action requests, and are recorded all at once or not at all.
 """
 
-from assent import InvalidDecision
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
+from assentry import InvalidDecision
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
 
 
 def order(article: str, pieces: int = 1) -> str:

@@ -6,8 +6,8 @@ With a list of modes each chunk is a pair: tokens as they are made ("messages"),
 the interrupt is), and what tools write themselves ("custom").
 """
 
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent, get_stream_writer
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent, get_stream_writer
 
 
 def deploy(version: str) -> str:

@@ -3,14 +3,14 @@
     python examples/three_providers.py
 
 Each provider whose key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY) is asked, and so is the embedded model if it is
-installed (`assent models install embedded`). Whoever proposes the refund, the same person approves it.
+installed (`assentry models install embedded`). Whoever proposes the refund, the same person approves it.
 """
 
 import importlib.util
 import os
 from typing import Any
 
-from assent import Agent, Runner, function_tool
+from assentry import Agent, Runner, function_tool
 
 
 @function_tool(needs_approval=True)
@@ -29,7 +29,9 @@ def models() -> list[str]:
 def main() -> None:
     names = models()
     if not names:
-        print("Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or install the embedded model: assent models install embedded")
+        print(
+            "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or install the embedded model: assentry models install embedded"
+        )
     for name in names:
         agent = Agent[Any](name="Clerk", instructions="You handle refunds.", tools=[refund], model=name)
         print(f"{name}:")

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, Approve, Conflict, Decision, ModelRequest, Reject, Runner, function_tool
-from assent.engines import Worker
-from assent.store import Question, SQLiteStore, Store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Approve, Conflict, Decision, ModelRequest, Reject, Runner, function_tool
+from assentry.engines import Worker
+from assentry.store import Question, SQLiteStore, Store
+from assentry.testing import ScriptedModel, call
 
 DATABASE, BOUGHT = Path("office.db"), Path("office-bought.txt")
 

@@ -15,8 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from assent.models import default
-from assent.models.embedded_parts import LIBRARY
+from assentry.models import default
+from assentry.models.embedded_parts import LIBRARY
 from tests.draws import examples
 from tests.models.embedded import embedded
 from tests.store.postgres import postgres
@@ -61,7 +61,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 def no_default_model() -> Iterator[None]:
     """See that no test asks a model by accident: there is no key, no name, and no embedded model by default."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
+        for name in ("ASSENTRY_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
             patch.delenv(name, raising=False)
         patch.setattr(default, "missing_parts", lambda: [LIBRARY])
         yield

@@ -43,7 +43,7 @@ def main(names: list[str]) -> int:
     for name in names or PEERS:
         requirements, tests = PEERS[name]
         try:
-            python = made(Environment(name, requirements, ("assent",), local=True), HOME)
+            python = made(Environment(name, requirements, ("assentry",), local=True), HOME)
         except NotMade as error:
             sys.exit(f"The environment {name} was not made: {error}")
         command = [python, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", tests]

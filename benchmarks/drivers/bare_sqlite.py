@@ -1,6 +1,6 @@
 """The floor of a store in SQLite: the same rows, written by nothing but the standard library.
 
-Same tables, indexes and settings, taken from a file that Assent has made; no comparison with what is there, no chain,
+Same tables, indexes and settings, taken from a file that Assentry has made; no comparison with what is there, no chain,
 no thread. What is written is read from that file before the clock runs.
 """
 
@@ -11,15 +11,15 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assent.sql.sqlite_connection import PAGE, SETTINGS
-from assent.store import SQLiteStore
-from assent.store.record import Change
+from assentry.sql.sqlite_connection import PAGE, SETTINGS
+from assentry.store import SQLiteStore
+from assentry.store.record import Change
 
 from ..clock import Clock
-from . import assent_store
+from . import assentry_store
 
-ADVANCE = "UPDATE assent_runs SET seq=?, changed_at=?, wake=?, waiting=?, head=?, until=?, status=? WHERE id=?"
-SETTLE = "UPDATE assent_questions SET verdict=?, by=?, decided=? WHERE id=?"
+ADVANCE = "UPDATE assentry_runs SET seq=?, changed_at=?, wake=?, waiting=?, head=?, until=?, status=? WHERE id=?"
+SETTLE = "UPDATE assentry_questions SET verdict=?, by=?, decided=? WHERE id=?"
 
 
 class Write(NamedTuple):
@@ -30,13 +30,13 @@ class Write(NamedTuple):
 
 
 class Source:
-    """A file of Assent's with one run in it: its schema, and the transactions that would write it again."""
+    """A file of Assentry's with one run in it: its schema, and the transactions that would write it again."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path)
         made = self.connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         self.schema = [text for (text,) in made]
-        [(self.number, self.head)] = self.connection.execute("SELECT id, head FROM assent_runs")
+        [(self.number, self.head)] = self.connection.execute("SELECT id, head FROM assentry_runs")
 
     def transactions(self, changes: list[Change]) -> list[list[Write]]:
         """One list of statements a change."""
@@ -44,18 +44,18 @@ class Source:
 
     def _transaction(self, change: Change) -> list[Write]:
         last, record = change.record.seq, change.record
-        after = self.connection.execute("SELECT prev_hash FROM assent_journal WHERE seq = ?", [last + 1]).fetchone()
+        after = self.connection.execute("SELECT prev_hash FROM assentry_journal WHERE seq = ?", [last + 1]).fetchone()
         head = self.head if after is None else after[0]
-        facts = self._rows("assent_journal", "seq > ? AND seq <= ?", change.seq, last)
+        facts = self._rows("assentry_journal", "seq > ? AND seq <= ?", change.seq, last)
         state = (last, record.changed, record.wake, record.waiting, head, record.changed + 30_000, record.status)
         if change.seq == 0:
-            writes = [self._rows("assent_runs", "id = ?", self.number), facts]
+            writes = [self._rows("assentry_runs", "id = ?", self.number), facts]
         else:
             writes = [Write(ADVANCE, [(*state, self.number)]), facts]
         for question in change.asked:
-            writes.append(self._rows("assent_questions", "id = ?", question.id, verdict=None, by=None, decided=None))
+            writes.append(self._rows("assentry_questions", "id = ?", question.id, verdict=None, by=None, decided=None))
         if change.definitions:
-            writes.append(self._rows("assent_definitions", "1"))
+            writes.append(self._rows("assentry_definitions", "1"))
         writes += [Write(SETTLE, [(one.verdict, one.by, one.at, one.id)]) for one in change.settled]
         return [write for write in writes if write.rows]
 
@@ -69,18 +69,18 @@ class Source:
 
 
 class Driver:
-    """Bare SQLite, driven; what is written is what Assent has written."""
+    """Bare SQLite, driven; what is written is what Assentry has written."""
 
     lacks: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
-        self.assent = assent_store.make("sqlite")
+        self.assentry = assentry_store.make("sqlite")
 
     async def commit(self, clock: Clock, n: int) -> None:
         """Write again what a run has written, commit by commit."""
-        changes = await self.assent.recorded(n)
-        turns, ask, settle = assent_store.parts(changes)
-        with tempfile.TemporaryDirectory(prefix="assent-benchmark-") as folder:
+        changes = await self.assentry.recorded(n)
+        turns, ask, settle = assentry_store.parts(changes)
+        with tempfile.TemporaryDirectory(prefix="assentry-benchmark-") as folder:
             async with SQLiteStore(Path(folder, "source.db")) as store:
                 for change in changes:
                     await store.append(change)
@@ -97,7 +97,7 @@ class Driver:
                     write(connection, transaction)
             with clock.phase("decide"):
                 write(connection, rest[-1])
-            [(count,)] = connection.execute("SELECT count(*) FROM assent_journal")
+            [(count,)] = connection.execute("SELECT count(*) FROM assentry_journal")
             connection.close()
             assert count == settle.record.seq, f"{count} facts, not {settle.record.seq}"
 

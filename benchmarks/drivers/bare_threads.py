@@ -42,7 +42,7 @@ class File:
 @asynccontextmanager
 async def in_sqlite() -> AsyncIterator[Table]:
     """A new file."""
-    with tempfile.TemporaryDirectory(prefix="assent-benchmark-") as folder:
+    with tempfile.TemporaryDirectory(prefix="assentry-benchmark-") as folder:
         connection = sqlite3.connect(Path(folder, "bare.db"), isolation_level=None)
         for text in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", MAKE):
             connection.execute(text).fetchall()
@@ -65,7 +65,7 @@ async def in_postgres() -> AsyncIterator[Table]:
     """A table that stays where it is."""
     from psycopg import AsyncConnection
 
-    address = os.environ["ASSENT_BENCHMARK_POSTGRES"]
+    address = os.environ["ASSENTRY_BENCHMARK_POSTGRES"]
     connection = await AsyncConnection.connect(address, autocommit=True, prepare_threshold=0)
     async with connection:
         await connection.execute(MAKE)

@@ -69,7 +69,7 @@ class Sqlite(Store):
     """In a file."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="assent-benchmark-")
+        self.folder = tempfile.TemporaryDirectory(prefix="assentry-benchmark-")
         self.path = Path(self.folder.name, "runs.db")
 
     async def open(self) -> None:
@@ -140,7 +140,7 @@ class Postgres(Store):
         from psycopg.rows import dict_row
 
         self.connection = await psycopg.AsyncConnection.connect(
-            os.environ["ASSENT_BENCHMARK_POSTGRES"], autocommit=True, prepare_threshold=0, row_factory=dict_row
+            os.environ["ASSENTRY_BENCHMARK_POSTGRES"], autocommit=True, prepare_threshold=0, row_factory=dict_row
         )
         self.saver = AsyncPostgresSaver(self.connection)
         await self.saver.setup()

@@ -7,7 +7,7 @@
 - the new items encoded into an append-only log in memory after every turn
 - deltas accumulated, and forwarded as events through a bounded queue
 
-It says what a careful runtime could cost. It is not Assent and must not become it.
+It says what a careful runtime could cost. It is not Assentry and must not become it.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from assent import Agent, Edit, Preview, Runner, Text, function_tool
-from assent.inbox.accounts import accounts_of
-from assent.store import Question, Store, open_store
-from assent.testing import ScriptedModel, call
-from assent.testing.store_checks.draft import asking
+from assentry import Agent, Edit, Preview, Runner, Text, function_tool
+from assentry.inbox.accounts import accounts_of
+from assentry.store import Question, Store, open_store
+from assentry.testing import ScriptedModel, call
+from assentry.testing.store_checks.draft import asking
 
 from ..clock import Clock
 
@@ -252,12 +252,12 @@ async def main(url: str) -> None:
     """Serve the inbox of a store on a free port, and print the port."""
     import uvicorn
 
-    import assent.inbox
-    from assent.cli.serve import SWITCH
-    from assent.inbox.connection import TimedConnection
+    import assentry.inbox
+    from assentry.cli.serve import SWITCH
+    from assentry.inbox.connection import TimedConnection
 
-    sys.setswitchinterval(SWITCH)  # as `assent serve` does
-    made = assent.inbox.app(open_store(url))
+    sys.setswitchinterval(SWITCH)  # as `assentry serve` does
+    made = assentry.inbox.app(open_store(url))
     config = uvicorn.Config(made, http=TimedConnection, log_level="error", access_log=False)
     # asyncio sends small writes at once only on a socket whose protocol is named, which bind_socket does not do.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,4 +1,4 @@
-"""The words that langchain's middleware and Assent's threads share."""
+"""The words that langchain's middleware and Assentry's threads share."""
 
 from __future__ import annotations
 

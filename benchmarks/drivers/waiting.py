@@ -1,7 +1,7 @@
 """A store file full of open questions, made in bulk: sound journals, their chains and their records.
 
-A few runs are run by Assent to their question. Their rows are then written again under other ids, with the digests and
-the hashes that belong to these, in large transactions without indexes, which are made last.
+A few runs are run by Assentry to their question. Their rows are then written again under other ids, with the digests
+and the hashes that belong to these, in large transactions without indexes, which are made last.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assent import Agent, Runner, Tool, function_tool
-from assent.approval.question import action_digest
-from assent.core.codec import replay
-from assent.core.run import Run
-from assent.store import SQLiteStore
-from assent.store.row_codec import START, Head, head_of, link, tallied
-from assent.store.sql.seal import asked_seal
+from assentry import Agent, Runner, Tool, function_tool
+from assentry.approval.question import action_digest
+from assentry.core.codec import replay
+from assentry.core.run import Run
+from assentry.store import SQLiteStore
+from assentry.store.row_codec import START, Head, head_of, link, tallied
+from assentry.store.sql.seal import asked_seal
 
 from ..conversation import PROMPT, SYSTEM
 from . import driver
-from .assent import Model, call, message, reply
+from .assentry import Model, call, message, reply
 
 AGENTS = [f"desk {number}" for number in range(9)]
 RARE = "the last desk"
 """One question in ten thousand is its."""
 TOOLS = ["wire", "refund", "cancel", "order"]
 BATCH = 20_000
-TABLES = ("assent_runs", "assent_journal", "assent_questions")
+TABLES = ("assentry_runs", "assentry_journal", "assentry_questions")
 SPACING = 20
 """Milliseconds between two questions."""
 
 
 class Template:
-    """One paused run of Assent's: the run itself, and the rows that it has in each table, by column."""
+    """One paused run of Assentry's: the run itself, and the rows that it has in each table, by column."""
 
     def __init__(self, connection: sqlite3.Connection, number: int, folded: Run) -> None:
         self.folded = folded
-        [self.run] = [dict(row) for row in connection.execute("SELECT * FROM assent_runs WHERE id = ?", [number])]
-        facts = connection.execute("SELECT * FROM assent_journal WHERE run = ? ORDER BY seq", [number])
+        [self.run] = [dict(row) for row in connection.execute("SELECT * FROM assentry_runs WHERE id = ?", [number])]
+        facts = connection.execute("SELECT * FROM assentry_journal WHERE run = ? ORDER BY seq", [number])
         self.facts = [dict(row) for row in facts]
-        questions = connection.execute("SELECT * FROM assent_questions WHERE run = ?", [number])
+        questions = connection.execute("SELECT * FROM assentry_questions WHERE run = ?", [number])
         [self.question] = [dict(row) for row in questions]
         self.arguments = json.loads(self.question["arguments"])
         assert self.digest(self.run["run"]) == self.question["digest"], "a digest is made in another way"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assent.testing import ScriptedCall, call
+from assentry.testing import ScriptedCall, call
 
 HELP = "I can look up an order, refund one, or hand you over to billing. Try: where is order 1042?"
 WAITS = "A colleague has to confirm that. Is there anything else meanwhile?"

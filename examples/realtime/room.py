@@ -11,11 +11,11 @@ import wire
 from msgspec import UNSET
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from assent import RunState
-from assent.errors import AssentError, DigestMismatch, ModelFailed
-from assent.realtime import RealtimeSession
-from assent.realtime import event as e
-from assent.realtime import item as i
+from assentry import RunState
+from assentry.errors import AssentryError, DigestMismatch, ModelFailed
+from assentry.realtime import RealtimeSession
+from assentry.realtime import event as e
+from assentry.realtime import item as i
 
 YOU = "you"
 """The name under which the page decides."""
@@ -72,7 +72,7 @@ class Room:
                 started.set_result(None)
                 async for event in session:
                     await self._pass_on(event)
-        except AssentError as error:
+        except AssentryError as error:
             words, self._past = str(error), error.state or self._past
         if self._session is not None:
             self._past, self._session = self._session.to_state(), None
@@ -182,7 +182,7 @@ class Room:
             if self._session is None:
                 raise wire.BadMessage(ENDED)
             await self._do(self._session, message)
-        except (AssentError, wire.BadMessage) as error:
+        except (AssentryError, wire.BadMessage) as error:
             await self._say({"type": "error", "message": str(error), "call_id": call_id})
 
     async def _do(self, session: RealtimeSession, message: wire.AnyIncoming) -> None:

@@ -1,7 +1,7 @@
 """A support desk to type and speak to, with approvals in the browser. Run it with `python examples/realtime/server.py`.
 
 Open the address that it prints. With OPENAI_API_KEY the model is OpenAI's. Without a key it is a local one, which
-follows a script and speaks in tones. It needs `pip install "assent[inbox,realtime]"`.
+follows a script and speaks in tones. It needs `pip install "assentry[inbox,realtime]"`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
 from support_desk import support_desk
 
-from assent import RunState
-from assent.realtime import RealtimeRunner, RealtimeSession, RealtimeSessionModelSettings
-from assent.realtime.config import RealtimeAudioInputConfig
-from assent.store import SQLiteStore, Store
-from assent.testing import RealtimeServer
+from assentry import RunState
+from assentry.realtime import RealtimeRunner, RealtimeSession, RealtimeSessionModelSettings
+from assentry.realtime.config import RealtimeAudioInputConfig
+from assentry.store import SQLiteStore, Store
+from assentry.testing import RealtimeServer
 
 STATIC = Path(__file__).parent / "static"
 HOSTS = ["127.0.0.1", "localhost"]
 """The names of this server. Under another name a foreign site could read the page, and the token in it."""
 LARGEST = 262_144
 """The bytes of the largest message that a browser may send: five seconds of audio."""
-PROTOCOL = "assent.realtime"
+PROTOCOL = "assentry.realtime"
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (

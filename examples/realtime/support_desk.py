@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from assent import Money, Preview, Sentence, function_tool
-from assent.realtime import RealtimeAgent
+from assentry import Money, Preview, Sentence, function_tool
+from assentry.realtime import RealtimeAgent
 
 ORDERS: dict[str, dict[str, Any]] = {
     "1042": {"article": "desk lamp", "paid": 89.90, "status": "delivered on Monday"},

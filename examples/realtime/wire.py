@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assent import ToolApprovalItem
-from assent.realtime import event as e
-from assent.realtime import item as i
-from assent.realtime import model as m
+from assentry import ToolApprovalItem
+from assentry.realtime import event as e
+from assentry.realtime import item as i
+from assentry.realtime import model as m
 
 Message = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from assent import Deadline, RunConfig, Runner, ToolApprovalItem, function_tool
-from assent.core.run import deadline, overdue
-from assent.errors import InvalidDefinition, NotPending
-from assent.testing import FakeClock, call
+from assentry import Deadline, RunConfig, Runner, ToolApprovalItem, function_tool
+from assentry.core.run import deadline, overdue
+from assentry.errors import InvalidDefinition, NotPending
+from assentry.testing import FakeClock, call
 from tests.runtime.support import refused, reloaded, scripted, sending
 
 NOW = 1_800_000_000_000

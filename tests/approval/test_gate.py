@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Edit,
     RunConfig,
@@ -15,8 +15,8 @@ from assent import (
     ToolErrorFormatterArgs,
     function_tool,
 )
-from assent.errors import GrantNotFound, InvalidArguments, InvalidDecision, NotPending, ToolNotFound
-from assent.testing import ScriptedModel, ScriptedPerson, call
+from assentry.errors import GrantNotFound, InvalidArguments, InvalidDecision, NotPending, ToolNotFound
+from assentry.testing import ScriptedModel, ScriptedPerson, call
 from tests.runtime.support import asked, facts, heard, outcomes, refused, reloaded, scripted, sending, soon, told
 
 # -- rules -----------------------------------------------------------------------------------------

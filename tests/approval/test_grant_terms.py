@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, Edit, GrantTerms, Reject, Respond, RunConfig, Runner, RunState, function_tool
-from assent.core.digest import digest, same
-from assent.errors import AlreadyDecided, InvalidDecision
-from assent.testing import FakeClock, call
+from assentry import Agent, Approve, Edit, GrantTerms, Reject, Respond, RunConfig, Runner, RunState, function_tool
+from assentry.core.digest import digest, same
+from assentry.errors import AlreadyDecided, InvalidDecision
+from assentry.testing import FakeClock, call
 from tests.runtime.support import facts, outcomes, refused, reloaded, scripted, sending, soon
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from assent import Approve, Edit, Reject, Respond, RunConfig, Runner
-from assent.engines import Worker
-from assent.errors import InvalidDecision, InvalidDefinition
-from assent.store import MemoryStore, Store
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
+from assentry import Approve, Edit, Reject, Respond, RunConfig, Runner
+from assentry.engines import Worker
+from assentry.errors import InvalidDecision, InvalidDefinition
+from assentry.store import MemoryStore, Store
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
 from tests.runtime.support import facts, refused, scripted, sending
 
 BLANK = ["", " ", "\t\n", "\x00\x07\x1b", "\u200b", "\u200d\ufeff\u2060", "\u00a0\u3000", "\u202e"]

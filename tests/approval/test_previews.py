@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     SQL,
     Agent,
     AlreadyDecided,
@@ -32,10 +32,10 @@ from assent import (
     function_tool,
     tool_input_guardrail,
 )
-from assent.cli.preview import block_lines
-from assent.definitions.preview import MAX_BYTES, preview_json
-from assent.store import MemoryStore, SQLiteStore
-from assent.testing import ScriptedModel, call
+from assentry.cli.preview import block_lines
+from assentry.definitions.preview import MAX_BYTES, preview_json
+from assentry.store import MemoryStore, SQLiteStore
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import facts, reloaded, scripted, told
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Edit,
     Forbidden,
@@ -17,9 +17,9 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.approval.decision import Decider
-from assent.store import MemoryStore, SQLiteStore
-from assent.testing import ScriptedModel, call
+from assentry.approval.decision import Decider
+from assentry.store import MemoryStore, SQLiteStore
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import facts, reloaded, scripted, sending
 
 ANN, BEA = Decider("ann", ("till",)), Decider("bea", ("post",))

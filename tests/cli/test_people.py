@@ -1,4 +1,4 @@
-"""`assent users`, `assent tokens`, decisions and grants: on a store, and on a server that `assent serve` runs."""
+"""`assentry users`, `assentry tokens`, decisions and grants: on a store, and on a server that `assentry serve` runs."""
 
 import asyncio
 import getpass
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, RunConfig, Runner, Secret, function_tool
-from assent.cli import main, source
-from assent.inbox.accounts import accounts_of
-from assent.store import open_store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Approve, RunConfig, Runner, Secret, function_tool
+from assentry.cli import main, source
+from assentry.inbox.accounts import accounts_of
+from assentry.store import open_store
+from assentry.testing import ScriptedModel, call
 from tests.cli.test_cli import Cli, cli, ended, process
 from tests.inbox.stores import cheap_hashes
 
@@ -32,7 +32,7 @@ STORE = ("--store", "runs.db")
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, and no address in the environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ASSENT_STORE", "ASSENT_SERVER", "ASSENT_TOKEN"):
+    for name in ("ASSENTRY_STORE", "ASSENTRY_SERVER", "ASSENTRY_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -128,7 +128,7 @@ def test_a_password_is_asked_for_twice_at_a_terminal(monkeypatch: pytest.MonkeyP
     words = ("users", "add", "ann", "--role", "viewer", *STORE)
     typed += [PASSWORD, "something else"]
     assert main(words) == 1
-    assert capsys.readouterr().err == "assent: The two passwords differ. Nothing was changed.\n"
+    assert capsys.readouterr().err == "assentry: The two passwords differ. Nothing was changed.\n"
     typed += [PASSWORD, PASSWORD]
     assert main(words) == 0 and typed == [] and check("ann", PASSWORD)
 
@@ -186,7 +186,7 @@ def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], stdin: str, w
 )
 def test_misuse_shows_the_usage(words: tuple[str, ...], cli: Cli) -> None:
     code, out, err = cli(*words)
-    assert (code, out) == (2, "") and err.startswith("usage: assent")
+    assert (code, out) == (2, "") and err.startswith("usage: assentry")
 
 
 def test_a_token_is_printed_once_and_can_be_revoked(cli: Cli) -> None:
@@ -200,16 +200,16 @@ def test_a_token_is_printed_once_and_can_be_revoked(cli: Cli) -> None:
     assert cli("tokens", "revoke", id, *STORE)[:2] == (0, f"Revoked {id}.\n")
     assert found(cli, "tokens", *STORE)[0]["revoked"] > 0
     made = found(cli, "tokens", "add", "ci", "--role", "viewer", *STORE)
-    assert made["token"].startswith(f"assent_{made['id']}_") and made["role"] == "viewer"
+    assert made["token"].startswith(f"assentry_{made['id']}_") and made["role"] == "viewer"
 
 
 def test_what_is_missing_is_named_with_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "assent.inbox.accounts", None)
+    monkeypatch.setitem(sys.modules, "assentry.inbox.accounts", None)
     code, out, err = cli("tokens", "add", "robot", "--role", "agent", *STORE)
-    assert (code, out) == (1, "") and 'pip install "assent[inbox]"' in err
+    assert (code, out) == (1, "") and 'pip install "assentry[inbox]"' in err
     monkeypatch.setitem(sys.modules, "httpx", None)
     code, out, err = cli("questions", "--server", "http://localhost", "--token", "t")
-    assert (code, out) == (1, "") and 'pip install "assent[inbox]"' in err
+    assert (code, out) == (1, "") and 'pip install "assentry[inbox]"' in err
 
 
 # -- decisions on a store --------------------------------------------------------------------------
@@ -226,10 +226,10 @@ def test_a_store_is_named_in_its_place_or_by_an_option_or_by_the_environment(
     assert found(cli, "questions", "show", "runs.db", question["id"]) == shown
     assert found(cli, "runs", *STORE) == found(cli, "runs", "list", "runs.db")
     assert found(cli, "runs", "show", question["run"], *STORE) == found(cli, "runs", "show", "runs.db", question["run"])
-    monkeypatch.setenv("ASSENT_STORE", "runs.db")
+    monkeypatch.setenv("ASSENTRY_STORE", "runs.db")
     assert found(cli, "questions", "show", question["id"]) == shown
     assert cli("db", "verify", "--store", "runs.db")[0] == 0
-    monkeypatch.setenv("ASSENT_SERVER", "http://localhost:1")
+    monkeypatch.setenv("ASSENTRY_SERVER", "http://localhost:1")
     assert cli("questions")[0] == 2
     assert cli("questions", *STORE)[0] == 0
 
@@ -334,7 +334,7 @@ def test_a_grant_is_given_listed_and_revoked(cli: Cli) -> None:
     [gone] = found(cli, "grants", "--revoked", *STORE)["items"]
     assert gone["revoked_by"] == "bea"
     code, _, err = cli("grants", "revoke", "nope", *STORE, "--by", "bea")
-    assert (code, err) == (1, "assent: The store has no grant 'nope'.\n")
+    assert (code, err) == (1, "assentry: The store has no grant 'nope'.\n")
 
 
 def test_who_may_only_review_gives_no_grant(cli: Cli) -> None:
@@ -342,7 +342,7 @@ def test_who_may_only_review_gives_no_grant(cli: Cli) -> None:
     add_user(cli, "rob", "reviewer")
     [question] = questions(cli)
     words = ("grants", "give", question["id"], "--by", "rob", "--digest", question["digest"], *STORE)
-    assert cli(*words)[0::2] == (1, "assent: rob is a reviewer, and may not grant here.\n")
+    assert cli(*words)[0::2] == (1, "assentry: rob is a reviewer, and may not grant here.\n")
     assert len(questions(cli)) == 1
 
 
@@ -364,8 +364,8 @@ Served = Callable[..., tuple[str, ...]]
 
 @pytest.fixture
 def address(here: Path) -> Iterator[str]:
-    """The address of `assent serve`, in a process of its own."""
-    started = process("-m", "assent.cli", "serve", *STORE, "--port", "0", cwd=here)
+    """The address of `assentry serve`, in a process of its own."""
+    started = process("-m", "assentry.cli", "serve", *STORE, "--port", "0", cwd=here)
     assert started.stderr is not None
     line = started.stderr.readline()
     while "The inbox is at" not in line:
@@ -391,8 +391,8 @@ def test_a_server_is_asked_as_a_store_is(address: str, cli: Cli, monkeypatch: py
     assert '\narguments: {"to":"ann","key":"my-secret"}\n' in cli("questions", "show", first["id"], *there)[1]
     assert found(cli, "runs", *there) == found(cli, "runs", *STORE)
     assert found(cli, "runs", "show", first["run"], *there) == found(cli, "runs", "show", first["run"], *STORE)
-    monkeypatch.setenv("ASSENT_SERVER", f"{address}/")
-    monkeypatch.setenv("ASSENT_TOKEN", token)
+    monkeypatch.setenv("ASSENTRY_SERVER", f"{address}/")
+    monkeypatch.setenv("ASSENTRY_TOKEN", token)
     code, out, err = cli("approve", first["id"], stdin="y\n")
     assert code == 0 and "approve by olga" in out and err.count(" as ") == 0
     words = ("reject", second["id"], "--digest", second["digest"], "--message", "not now")
@@ -428,7 +428,7 @@ def test_the_journals_of_a_server_are_exported_and_verified(address: str, cli: C
     told = {"runs": 2, "damaged": 0, "problems": [], "others": [], "withheld": [hidden]}
     assert found(cli, "audit", "verify", *there, olga) == told
     code, _, err = cli("audit", "verify", *there, add_token(cli, "vera", "viewer"))
-    assert (code, err) == (1, "assent: vera is a viewer, and may not audit here.\n")
+    assert (code, err) == (1, "assentry: vera is a viewer, and may not audit here.\n")
     assert cli("audit", "verify", "--file", "a.jsonl", *there, rita)[0] == 2
     code, _, err = cli("audit", "verify", "--server", "http://127.0.0.1:1", "--token", "t")
     assert code == 1 and "The server at http://127.0.0.1:1 cannot be reached" in err
@@ -438,7 +438,7 @@ def test_a_server_whose_journal_was_changed_is_found_out(address: str, cli: Cli,
     ask("ann", "bea")
     rita = add_token(cli, "rita", "admin")
     with sqlite3.connect("runs.db") as connection:
-        changed = "UPDATE assent_journal SET fact = replace(fact, 'ann', 'eve') WHERE run = 1"
+        changed = "UPDATE assentry_journal SET fact = replace(fact, 'ann', 'eve') WHERE run = 1"
         assert connection.execute(changed).rowcount
     connection.close()
     code, out, _ = cli("audit", "verify", "--server", address, "--token", rita)
@@ -537,6 +537,6 @@ async def test_a_decision_that_was_never_sent_is_not_said_to_be_unknown() -> Non
 
 
 def test_a_port_that_is_taken_ends_the_server(address: str, here: Path) -> None:
-    words = ("-m", "assent.cli", "serve", *STORE, "--port", address.rpartition(":")[2])
+    words = ("-m", "assentry.cli", "serve", *STORE, "--port", address.rpartition(":")[2])
     code, out, err = ended(process(*words, cwd=here))  # the first line says that nobody can sign in
     assert (code, out, err.count("\n")) == (1, "", 2) and "Address already in use" in err

@@ -8,10 +8,10 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Raw
 
-from assent.core import facts as f
-from assent.core.fold import check, fold
-from assent.core.run import CallState, Run, TranscriptEntry, Turn
-from assent.errors import IllegalFact
+from assentry.core import facts as f
+from assentry.core.fold import check, fold
+from assentry.core.run import CallState, Run, TranscriptEntry, Turn
+from assentry.errors import IllegalFact
 
 FACTS: tuple[type[f.Fact], ...] = get_args(f.AnyFact)
 EFFECTS: tuple[type[f.Effect], ...] = get_args(f.AnyEffect)

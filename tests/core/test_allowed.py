@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from assent.core import allowed
-from assent.errors import InvalidDefinition, UsageError
+from assentry.core import allowed
+from assentry.errors import InvalidDefinition, UsageError
 
 NAN, INFINITY = float("nan"), float("inf")
 

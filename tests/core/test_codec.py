@@ -1,7 +1,7 @@
 """A saved run and back: round trips, every way a file can be damaged, other versions, and journals of old.
 
 A golden journal is written once, by the version of the schema it is of, and folds for ever. If the file of today's
-schema is not there yet, write it with: ASSENT_WRITE=1 python -m pytest tests/core/test_codec.py
+schema is not there yet, write it with: ASSENTRY_WRITE=1 python -m pytest tests/core/test_codec.py
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assent.core import facts as f
-from assent.core.codec import SCHEMA, UPGRADERS, SavedRun, decode_run, encode_run, replay
-from assent.core.fold import fold
-from assent.core.run import Run, owed, questions, status
-from assent.core.transcript import transcript
-from assent.errors import UnknownSchema, UnreadableState
+from assentry.core import facts as f
+from assentry.core.codec import SCHEMA, UPGRADERS, SavedRun, decode_run, encode_run, replay
+from assentry.core.fold import fold
+from assentry.core.run import Run, owed, questions, status
+from assentry.core.transcript import transcript
+from assentry.errors import UnknownSchema, UnreadableState
 from tests.core.support import (
     FACTS,
     answered,
@@ -300,9 +300,9 @@ GOLDEN = {
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_the_golden_journals_of_this_schema_are_there(path: Path) -> None:
-    if not path.exists() and os.environ.get("ASSENT_WRITE"):
+    if not path.exists() and os.environ.get("ASSENTRY_WRITE"):
         path.write_bytes(encode_run(GOLDEN[path]()))
-    assert path.exists(), f"{path.name} is missing; write it with ASSENT_WRITE=1, once, and never again"
+    assert path.exists(), f"{path.name} is missing; write it with ASSENTRY_WRITE=1, once, and never again"
 
 
 def test_the_golden_journals_hold_every_fact_there_is() -> None:
@@ -328,7 +328,7 @@ def test_today_the_golden_runs_are_written_as_they_were(path: Path) -> None:
 def test_the_golden_run_is_what_it_was() -> None:
     saved = decode_run(TODAY.read_bytes())
     run = replay(saved.journal)
-    assert (saved.schema, saved.assent, bytes(saved.context), saved.context_kind) == (
+    assert (saved.schema, saved.assentry, bytes(saved.context), saved.context_kind) == (
         1,
         "0.1.0",
         b'{"customer":7}',
@@ -398,14 +398,14 @@ def test_what_is_not_set_is_not_written() -> None:
     assert line == {"fact": "approved", "call": "c1", "by": "rule"}
 
 
-def test_json_that_assent_does_not_read_is_kept_to_the_letter() -> None:
+def test_json_that_assentry_does_not_read_is_kept_to_the_letter() -> None:
     odd = b'[ {"type": "x", "unknown": 1.50, "big": 123456789012345678901234567890, "n": 1e2} ]'
     saved = SavedRun(SCHEMA, "x", [f.Replied(msgspec.Raw(odd), 1)])
     [reply] = decode_run(encode_run(saved)).journal
     assert bytes(reply.items) == odd
 
 
-def test_fields_of_a_later_assent_are_not_in_the_way() -> None:
+def test_fields_of_a_later_assentry_are_not_in_the_way() -> None:
     data = json.loads(encode_run(golden()))
     data["later"] = 1
     data["journal"][0]["later"] = {"x": 1}
@@ -428,7 +428,7 @@ NO_VERSION += ['{"schema": true}', '[{"schema": 1}]', '{"journal": []}', "[" * 1
 
 @pytest.mark.parametrize("other", NO_VERSION, ids=lambda text: text[:20])
 def test_other_json_is_refused_as_what_it_is(other: str) -> None:
-    with pytest.raises(UnreadableState, match="not a run that Assent has saved: it has no schema version"):
+    with pytest.raises(UnreadableState, match="not a run that Assentry has saved: it has no schema version"):
         decode_run(other)
 
 
@@ -534,7 +534,7 @@ def test_a_text_with_a_character_changed_is_refused_or_is_a_run(position: int, o
 def test_a_version_that_nobody_here_knows_is_refused_with_what_to_do(version: int) -> None:
     data = json.loads(encode_run(golden())) | {"schema": version}
     with pytest.raises(
-        UnknownSchema, match=rf"has schema version {version}; this Assent reads versions up to {SCHEMA}\. "
+        UnknownSchema, match=rf"has schema version {version}; this Assentry reads versions up to {SCHEMA}\. "
     ):
         decode_run(json.dumps(data))
 
@@ -557,7 +557,7 @@ def test_an_unknown_schema_is_a_state_that_cannot_be_read() -> None:
 
 
 def older() -> str:
-    """The golden run as an older Assent might have written it: its facts were called events."""
+    """The golden run as an older Assentry might have written it: its facts were called events."""
     data = json.loads(encode_run(golden()))
     return json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9", "events": data["journal"]})
 
@@ -569,7 +569,7 @@ def upgrade(data: dict[str, Any]) -> dict[str, Any]:
 def test_an_older_version_is_taken_up_by_its_upgrader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(UPGRADERS, SCHEMA - 1, upgrade)
     saved = decode_run(older())
-    assert (saved.schema, saved.assent) == (SCHEMA, "0.0.9")
+    assert (saved.schema, saved.assentry) == (SCHEMA, "0.0.9")
     assert snapshot(replay(saved.journal)) == snapshot(play(*golden().journal))
 
 

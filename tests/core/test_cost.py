@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from assent.core import facts as f
-from assent.core.codec import replay
-from assent.core.fold import fold
-from assent.core.run import Run, owed, questions, status
-from assent.core.transcript import transcript
+from assentry.core import facts as f
+from assentry.core.codec import replay
+from assentry.core.fold import fold
+from assentry.core.run import Run, owed, questions, status
+from assentry.core.transcript import transcript
 from tests.core.support import answered, approved, asked, began, branch, finished, js, play, replied, said, under
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.run import Run
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.run import Run
 from tests.core.support import asked, began, branch, js, legal, play, replied, said
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.rules import ANSWERS, NEXT, ROWS, Phase
-from assent.core.run import Run
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.rules import ANSWERS, NEXT, ROWS, Phase
+from assentry.core.run import Run
 from tests.core.support import (
     FACTS,
     KINDS,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from assent.core import facts as f
-from assent.core.fold import check, fold
-from assent.core.run import Run, deadline, exhausted, overdue, owed, questions, status
-from assent.core.transcript import items_since_reply, transcript
-from assent.errors import IllegalFact
+from assentry.core import facts as f
+from assentry.core.fold import check, fold
+from assentry.core.run import Run, deadline, exhausted, overdue, owed, questions, status
+from assentry.core.transcript import items_since_reply, transcript
+from assentry.errors import IllegalFact
 from tests.core.support import (
     Path,
     answered,

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from assent.core import facts as f
-from assent.core import snapshot as snapshots
-from assent.core.codec import decode_run, replay
-from assent.core.fold import check, fold
-from assent.core.past import PastDict, PastList, past_of
-from assent.core.run import Run, owed, questions, status
-from assent.core.snapshot import (
+from assentry.core import facts as f
+from assentry.core import snapshot as snapshots
+from assentry.core.codec import decode_run, replay
+from assentry.core.fold import check, fold
+from assentry.core.past import PastDict, PastList, past_of
+from assentry.core.run import Run, owed, questions, status
+from assentry.core.snapshot import (
     EMPTY,
     EVERY,
     NOTHING_BEFORE,
@@ -37,8 +37,8 @@ from assent.core.snapshot import (
     same_chapter,
     take_chapter,
 )
-from assent.core.transcript import transcript
-from assent.errors import IllegalFact, UnreadableState
+from assentry.core.transcript import transcript
+from assentry.errors import IllegalFact, UnreadableState
 from tests.core.support import approved, asked, began, branch, finished, js, play, replied, said, snapshot, under
 from tests.property.machine import CAST, Machine
 

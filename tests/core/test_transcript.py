@@ -8,10 +8,10 @@ import pytest
 from msgspec import Raw
 from msgspec.json import decode
 
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.run import Run
-from assent.core.transcript import (
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.run import Run
+from assentry.core.transcript import (
     content_text,
     entry_items,
     handed_text,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, FunctionTool, RunConfig, Runner, RunState, ToolContext, function_tool, tool
-from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, NotPending, UsageError
-from assent.runtime.agent_graph import PlacedAgent
-from assent.testing import ScriptedModel, call
+from assentry import Agent, FunctionTool, RunConfig, Runner, RunState, ToolContext, function_tool, tool
+from assentry.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, NotPending, UsageError
+from assentry.runtime.agent_graph import PlacedAgent
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, facts, outcomes, refused, reloaded, scripted, sending, stopped, told
 
 # -- defining --------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ async def test_what_a_rule_let_pass_is_asked_about_if_a_change_adds_to_it() -> N
 
 
 async def test_a_change_that_was_accepted_before_adds_nothing_at_the_door() -> None:
-    """By an Assent that let the new defaults in: the call is refused, and the model told why."""
+    """By an Assentry that let the new defaults in: the call is refused, and the model told why."""
     _, after, text, ran = await changing(_another_schema, "approve")
     saved = json.loads(text)
     [tool] = after.tools

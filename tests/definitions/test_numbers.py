@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Deadline,
@@ -20,12 +20,12 @@ from assent import (
     Usage,
     function_tool,
 )
-from assent.core.number import LARGEST, LONGEST_SECONDS
-from assent.engines import Worker
-from assent.errors import InvalidDecision, InvalidDefinition, ModelFailed, UnreadableState, UsageError
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import InMemorySaver, create_agent
+from assentry.core.number import LARGEST, LONGEST_SECONDS
+from assentry.engines import Worker
+from assentry.errors import InvalidDecision, InvalidDefinition, ModelFailed, UnreadableState, UsageError
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import InMemorySaver, create_agent
 from tests.runtime.support import facts, refused, reloaded, scripted, sending
 
 HUGE = 10**5000

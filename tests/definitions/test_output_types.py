@@ -30,7 +30,7 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType, TypedDict
 
-from assent import AgentOutputSchema, InvalidDefinition, InvalidOutput, Upstream
+from assentry import AgentOutputSchema, InvalidDefinition, InvalidOutput, Upstream
 from tests.runtime.support import python
 
 T = TypeVar("T")
@@ -937,11 +937,11 @@ def test_any_text_is_an_instance_that_can_be_kept_or_is_refused(schema: AgentOut
 
 def test_the_schema_builder_is_not_loaded_before_it_is_needed() -> None:
     code = """
-        import sys, assent
-        assent.AgentOutputSchema(str).parse("hello")
-        print("assent.schema.schema" in sys.modules)
-        assent.AgentOutputSchema(int)
-        print("assent.schema.schema" in sys.modules)
+        import sys, assentry
+        assentry.AgentOutputSchema(str).parse("hello")
+        print("assentry.schema.schema" in sys.modules)
+        assentry.AgentOutputSchema(int)
+        print("assentry.schema.schema" in sys.modules)
     """
     ended = python(inspect.cleandoc(code))
     assert ended.stdout.split() == ["False", "True"], ended.stderr

@@ -1,14 +1,14 @@
-"""The page on how Assent is built names modules that are there, and its walk passes through those that it draws."""
+"""The page on how Assentry is built names modules that are there, and its walk passes through those that it draws."""
 
 from __future__ import annotations
 
 import re
 
-import assent.approval.decide
-import assent.core.fold
-import assent.core.run
-import assent.runtime.driver
-import assent.store.sql.store
+import assentry.approval.decide
+import assentry.core.fold
+import assentry.core.run
+import assentry.runtime.driver
+import assentry.store.sql.store
 from tests.docs.walk import LEGS, PAGE, SOURCE, legs, row
 
 TEXT = PAGE.read_text("utf-8")
@@ -32,21 +32,21 @@ def test_every_module_on_the_page_is_there() -> None:
 
 def test_the_page_has_the_step_of_every_effect() -> None:
     table = section("The driver and its steps")
-    for effect, step in assent.runtime.driver.PERFORM.items():
-        module = step.__module__.removeprefix("assent.").replace(".", "/")
+    for effect, step in assentry.runtime.driver.PERFORM.items():
+        module = step.__module__.removeprefix("assentry.").replace(".", "/")
         assert f"| `{effect.__name__}` | `{step.__name__}` | `{module}.py` |" in table
 
 
 def test_the_page_names_what_a_new_database_implements() -> None:
     words = section("Where does it go?")
-    assert all(f"`{name}(" in words for name in assent.store.sql.store.SQLStore.__abstractmethods__)
+    assert all(f"`{name}(" in words for name in assentry.store.sql.store.SQLStore.__abstractmethods__)
 
 
 def test_the_functions_that_a_change_leads_to_are_there() -> None:
     homes = {
-        assent.core.fold: ("_started", "_asked", "_approved", "_answered", "_finished"),
-        assent.core.run: ("_WAITS", "_owed_ready", "held"),
-        assent.approval.decide: ("decide",),
+        assentry.core.fold: ("_started", "_asked", "_approved", "_answered", "_finished"),
+        assentry.core.run: ("_WAITS", "_owed_ready", "held"),
+        assentry.approval.decide: ("decide",),
     }
     words = section("Where does it go?")
     for home, names in homes.items():

@@ -1,6 +1,6 @@
 """The page on errors is made from the error tree, so it has all of them and says what they say.
 
-After a change of the tree, write the page anew with: ASSENT_WRITE=1 python -m pytest tests/docs/test_errors.py
+After a change of the tree, write the page anew with: ASSENTRY_WRITE=1 python -m pytest tests/docs/test_errors.py
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import assent
-import assent.errors
-from assent import AssentError
+import assentry
+import assentry.errors
+from assentry import AssentryError
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "errors.md"
 
@@ -28,14 +28,14 @@ ACTS = {
 TEXT = """\
 # Errors
 
-Every error that Assent raises is an `AssentError`. The branches say who must act, and each error has the HTTP status
-that it maps to. They can be imported from `assent` and from `assent.errors`. This page is made from the tree itself,
-and a test keeps it so.
+Every error that Assentry raises is an `AssentryError`. The branches say who must act, and each error has the HTTP
+status that it maps to. They can be imported from `assentry` and from `assentry.errors`. This page is made from the tree
+itself, and a test keeps it so.
 
 A pause, a rejection and a tool's failure are not errors. They are part of the run, and the model is told of them.
 [How to go on after an error](../howto/errors.md) says what to do with the rest.
 
-## AssentError
+## AssentryError
 
 {root} What all errors have:
 
@@ -44,23 +44,23 @@ A pause, a rejection and a tool's failure are not errors. They are part of the r
 | `status` | the HTTP status |
 | `state` | the run as a `RunState` to resume, on every error that leaves a run; `None` if nothing had begun |
 
-An exception that is not Assent's, such as one of your model's, carries `.state` too when it leaves a run.
+An exception that is not Assentry's, such as one of your model's, carries `.state` too when it leaves a run.
 """
 
 
-def children(error: type[AssentError]) -> list[type[AssentError]]:
+def children(error: type[AssentryError]) -> list[type[AssentryError]]:
     """The errors right below one, in the order they are defined."""
-    return [each for each in error.__subclasses__() if each.__module__ == assent.errors.__name__]
+    return [each for each in error.__subclasses__() if each.__module__ == assentry.errors.__name__]
 
 
-def tree(error: type[AssentError]) -> Iterator[type[AssentError]]:
+def tree(error: type[AssentryError]) -> Iterator[type[AssentryError]]:
     """An error and all below it."""
     yield error
     for child in children(error):
         yield from tree(child)
 
 
-def drawn(error: type[AssentError], stem: str = "") -> Iterator[str]:
+def drawn(error: type[AssentryError], stem: str = "") -> Iterator[str]:
     """The tree below an error, with the branches drawn."""
     below = children(error)
     for child in below:
@@ -69,19 +69,19 @@ def drawn(error: type[AssentError], stem: str = "") -> Iterator[str]:
         yield from drawn(child, f"{stem}{'    ' if last else '│   '}")
 
 
-def branch(error: type[AssentError]) -> type[AssentError] | None:
+def branch(error: type[AssentryError]) -> type[AssentryError] | None:
     """The branch an error is in; None for the root."""
-    return next((each for each in error.__mro__ if AssentError in each.__bases__), None)
+    return next((each for each in error.__mro__ if AssentryError in each.__bases__), None)
 
 
-def linked(error: type[AssentError]) -> str:
+def linked(error: type[AssentryError]) -> str:
     return f"[`{error.__name__}`](#{error.__name__.lower()})"
 
 
-def entry(error: type[AssentError]) -> list[str]:
+def entry(error: type[AssentryError]) -> list[str]:
     """An error's part of the page: who must act, its status, where it is, and what it says of itself."""
-    level = "##" if AssentError in error.__bases__ else "###"
-    parents = [each for each in reversed(error.__mro__) if issubclass(each, AssentError) and each is not error]
+    level = "##" if AssentryError in error.__bases__ else "###"
+    parents = [each for each in reversed(error.__mro__) if issubclass(each, AssentryError) and each is not error]
     where = " › ".join(map(linked, parents))
     above = branch(error)
     assert above is not None
@@ -93,39 +93,39 @@ def entry(error: type[AssentError]) -> list[str]:
 def page() -> str:
     """The page as the tree has it today."""
     lines = [
-        TEXT.format(root=inspect.getdoc(AssentError)),
+        TEXT.format(root=inspect.getdoc(AssentryError)),
         "## The tree",
         "",
         "```text",
-        "AssentError",
-        *drawn(AssentError),
+        "AssentryError",
+        *drawn(AssentryError),
         "```",
         "",
     ]
-    for error in tree(AssentError):
-        if error is not AssentError:
+    for error in tree(AssentryError):
+        if error is not AssentryError:
             lines += entry(error)
     return "\n".join(lines)
 
 
 def test_the_page_shows_the_tree_as_it_is() -> None:
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PAGE.write_text(page(), "utf-8")
     assert PAGE.exists() and PAGE.read_text("utf-8") == page(), (
-        f"{PAGE.name} is not what the tree says; write it anew with ASSENT_WRITE=1 and read what changed"
+        f"{PAGE.name} is not what the tree says; write it anew with ASSENTRY_WRITE=1 and read what changed"
     )
 
 
 def test_every_error_is_on_the_page() -> None:
     headings = [line.lstrip("# ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("##")]
-    for name, error in vars(assent.errors).items():
-        if inspect.isclass(error) and issubclass(error, AssentError):
+    for name, error in vars(assentry.errors).items():
+        if inspect.isclass(error) and issubclass(error, AssentryError):
             assert headings.count(name) == 1, name
 
 
 def test_every_error_is_at_the_front_door() -> None:
-    assert {error.__name__ for error in tree(AssentError)} <= set(assent.__all__)
+    assert {error.__name__ for error in tree(AssentryError)} <= set(assentry.__all__)
 
 
 def test_every_branch_says_who_must_act() -> None:
-    assert {error.__name__ for error in children(AssentError)} == set(ACTS)
+    assert {error.__name__ for error in children(AssentryError)} == set(ACTS)

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assent.store import Question, SQLiteStore
+from assentry.store import Question, SQLiteStore
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT = 60

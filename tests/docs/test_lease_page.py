@@ -1,6 +1,6 @@
 """The page on the life of a lease is drawn from the table, so it cannot say anything else.
 
-After a change of the table, write the page anew with: ASSENT_WRITE=1 python -m pytest tests/docs/test_lease_page.py
+After a change of the table, write the page anew with: ASSENTRY_WRITE=1 python -m pytest tests/docs/test_lease_page.py
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from assent.runtime.lease import ROWS, LeaseState
+from assentry.runtime.lease import ROWS, LeaseState
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "lease.md"
 
@@ -17,7 +17,7 @@ TEXT = """\
 
 A run in a store is driven by one process at a time: the one that holds its lease. A drive may begin something, such as
 asking a model or entering a tool's body, only while its lease is free or held, and it writes with that lease or not at
-all. Which step is legal in which state is one table, `ROWS` in `src/assent/runtime/lease.py`; this page is drawn from
+all. Which step is legal in which state is one table, `ROWS` in `src/assentry/runtime/lease.py`; this page is drawn from
 it, and a test keeps it so. Any other step raises `LeaseLost`, and nothing is begun or written.
 
 A lease is mostly acquired and released with a write of facts, in one transaction with them. The store compares its
@@ -51,8 +51,8 @@ def table() -> list[str]:
 
 
 def test_the_page_shows_the_table_as_it_is() -> None:
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PAGE.write_text(page(), "utf-8")
     assert PAGE.exists() and PAGE.read_text("utf-8") == page(), (
-        f"{PAGE.name} is not what the table says; write it anew with ASSENT_WRITE=1 and read what changed"
+        f"{PAGE.name} is not what the table says; write it anew with ASSENTRY_WRITE=1 and read what changed"
     )

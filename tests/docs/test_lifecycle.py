@@ -1,6 +1,6 @@
 """The page on the life of a call is drawn from the table, so it cannot say anything else.
 
-After a change of the table, write the page anew with: ASSENT_WRITE=1 python -m pytest tests/docs/test_lifecycle.py
+After a change of the table, write the page anew with: ASSENTRY_WRITE=1 python -m pytest tests/docs/test_lifecycle.py
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from assent.core.rules import ANSWERS, ROWS, Phase
+from assentry.core.rules import ANSWERS, ROWS, Phase
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "lifecycle.md"
 
@@ -25,9 +25,9 @@ MEANING = {
 TEXT = """\
 # The life of a call
 
-Everything that can wait in Assent is a call: of a tool, to an agent, a handoff, a final output, a hosted tool, a hook
+Everything that can wait in Assentry is a call: of a tool, to an agent, a handoff, a final output, a hosted tool, a hook
 that asks. Every call goes through the same phases, and every step from one to the next is a fact in the journal. Which
-fact may follow in which phase is one table, `ROWS` in `src/assent/core/rules.py`; this page is drawn from it, and a
+fact may follow in which phase is one table, `ROWS` in `src/assentry/core/rules.py`; this page is drawn from it, and a
 test keeps it so. A fact that has no row is refused with `IllegalFact`, and the run stays exactly as it was.
 
 Beside the phase, a fact must match what is open: a decision names the question it answers, an attempt has the number
@@ -75,11 +75,11 @@ def order(row: tuple[Phase, type, Phase, str]) -> tuple[int, int]:
 
 
 def test_the_page_shows_the_table_as_it_is() -> None:
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PAGE.parent.mkdir(parents=True, exist_ok=True)
         PAGE.write_text(page(), "utf-8")
     assert PAGE.exists() and PAGE.read_text("utf-8") == page(), (
-        f"{PAGE.name} is not what the table says; write it anew with ASSENT_WRITE=1 and read what changed"
+        f"{PAGE.name} is not what the table says; write it anew with ASSENTRY_WRITE=1 and read what changed"
     )
 
 

@@ -1,6 +1,6 @@
 """The page on live conversations is drawn from the tables, so it cannot say anything else.
 
-After a change of the tables, write the page anew with: ASSENT_WRITE=1 python -m pytest tests/docs/test_live_page.py
+After a change of the tables, write the page anew with: ASSENTRY_WRITE=1 python -m pytest tests/docs/test_live_page.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from assent.realtime.rules import SESSION_RULES, TURN_RULES, USERS, LiveState, TurnState
+from assentry.realtime.rules import SESSION_RULES, TURN_RULES, USERS, LiveState, TurnState
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "live.md"
 
@@ -17,7 +17,7 @@ TEXT = """\
 # A live conversation
 
 In [a live session](../howto/realtime.md) nobody takes turns by the book: the user interrupts, words arrive after their
-answer, the connection drops. What may happen when is two tables in `src/assent/realtime/rules.py`: the states of the
+answer, the connection drops. What may happen when is two tables in `src/assentry/realtime/rules.py`: the states of the
 session, and the states of each turn. This page is drawn from them, and a test keeps it so.
 
 ```mermaid
@@ -86,8 +86,8 @@ def table(rows: Any) -> list[str]:
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PAGE.write_text(page(), "utf-8")
     assert PAGE.exists() and PAGE.read_text("utf-8") == page(), (
-        f"{PAGE.name} is not what the tables say; write it anew with ASSENT_WRITE=1 and read what changed"
+        f"{PAGE.name} is not what the tables say; write it anew with ASSENTRY_WRITE=1 and read what changed"
     )

@@ -1,4 +1,4 @@
-"""The stories of the smaller examples; and a program of the vocabulary that Assent shares, run as it is."""
+"""The stories of the smaller examples; and a program of the vocabulary that Assentry shares, run as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from assent import SQLiteSession
+from assentry import SQLiteSession
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -247,15 +247,15 @@ def test_leaving_at_the_question_again_and_again_stores_nothing_twice(run_exampl
     assert talk(tmp_path) == ["user", "function_call", "function_call_output", "assistant"]
 
 
-# -- the vocabulary Assent shares ----------------------------------------------------------------
+# -- the vocabulary Assentry shares ----------------------------------------------------------------
 
 WEATHER = """
 import asyncio
 import json
 from pathlib import Path
 
-from assent import Agent, Runner, RunState, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Runner, RunState, function_tool
+from assentry.testing import ScriptedModel, call
 
 
 async def far_away(_ctx, params, _call_id) -> bool:

@@ -15,40 +15,40 @@ from pathlib import Path
 import griffe
 import pytest
 
-import assent
-import assent.engines
-import assent.errors
-import assent.mcp
-import assent.realtime
-import assent.store
-import assent.testing
-import assent.threads
+import assentry
+import assentry.engines
+import assentry.errors
+import assentry.mcp
+import assentry.realtime
+import assentry.store
+import assentry.testing
+import assentry.threads
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(ROOT.glob("docs/reference/*.md"))
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
-SOURCE = Path(assent.__file__).parent.parent
+SOURCE = Path(assentry.__file__).parent.parent
 
-NAMES = [f"assent.{name}" for name in assent.__all__]
-NAMES += [f"assent.engines.{name}" for name in assent.engines.__all__]
-NAMES += [f"assent.mcp.{name}" for name in assent.mcp.__all__]
-NAMES += [f"assent.realtime.{name}" for name in assent.realtime.__all__]
-NAMES += [f"assent.store.{name}" for name in assent.store.__all__]
-NAMES += [f"assent.testing.{name}" for name in assent.testing.__all__]
-NAMES += [f"assent.threads.{name}" for name in assent.threads.__all__]
+NAMES = [f"assentry.{name}" for name in assentry.__all__]
+NAMES += [f"assentry.engines.{name}" for name in assentry.engines.__all__]
+NAMES += [f"assentry.mcp.{name}" for name in assentry.mcp.__all__]
+NAMES += [f"assentry.realtime.{name}" for name in assentry.realtime.__all__]
+NAMES += [f"assentry.store.{name}" for name in assentry.store.__all__]
+NAMES += [f"assentry.testing.{name}" for name in assentry.testing.__all__]
+NAMES += [f"assentry.threads.{name}" for name in assentry.threads.__all__]
 
 
 @functools.cache
 def package() -> griffe.Object:
     """The package as its source says it."""
-    loaded = griffe.load("assent", search_paths=[SOURCE], submodules=True)
+    loaded = griffe.load("assentry", search_paths=[SOURCE], submodules=True)
     assert isinstance(loaded, griffe.Object)
     return loaded
 
 
 def source_of(name: str) -> griffe.Object:
     """What a public name stands for."""
-    found = package()[name.removeprefix("assent.")]
+    found = package()[name.removeprefix("assentry.")]
     return found.final_target if isinstance(found, griffe.Alias) else found
 
 
@@ -56,7 +56,7 @@ def shown(page: Path) -> list[str]:
     """The names that a page of the reference shows."""
     text = page.read_text("utf-8")
     if page == ERRORS:
-        return [f"assent.{name}" for name in re.findall(r"^###? (\w+)$", text, re.MULTILINE)]
+        return [f"assentry.{name}" for name in re.findall(r"^###? (\w+)$", text, re.MULTILINE)]
     return re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)
 
 

@@ -22,21 +22,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import assent
-from assent import Agent, Approve, Runner, function_tool
-from assent.engines import Worker
-from assent.store import SQLiteStore
-from assent.testing import ScriptedModel, call
+import assentry
+from assentry import Agent, Approve, Runner, function_tool
+from assentry.engines import Worker
+from assentry.store import SQLiteStore
+from assentry.testing import ScriptedModel, call
 
-SOURCE = Path(assent.__file__).parent
+SOURCE = Path(assentry.__file__).parent
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "architecture.md"
 LEGS = ("ask", "decide", "resume")
-OPTIONAL = ("assent.cli", "assent.store.migrations")
+OPTIONAL = ("assentry.cli", "assentry.store.migrations")
 """Packages that no leg uses; their modules do something when they are imported, or need more to be installed."""
 
 
 class Trace:
-    """The modules of Assent in which a function was called, on any thread, while the trace was on."""
+    """The modules of Assentry in which a function was called, on any thread, while the trace was on."""
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
@@ -96,7 +96,7 @@ async def resume(store: SQLiteStore) -> None:
 
 async def walk(leg: str, path: str) -> None:
     """Walk one leg in this process, and print its modules as JSON."""
-    for module in pkgutil.walk_packages(assent.__path__, "assent."):  # importing is no part of a leg
+    for module in pkgutil.walk_packages(assentry.__path__, "assentry."):  # importing is no part of a leg
         if not module.name.startswith(OPTIONAL):
             importlib.import_module(module.name)
     threading.setprofile(TRACE)

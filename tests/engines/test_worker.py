@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     AgentRegistry,
     Approve,
@@ -25,13 +25,13 @@ from assent import (
     function_tool,
     input_guardrail,
 )
-from assent.core import facts as f
-from assent.definitions.guardrail import GuardrailFunctionOutput
-from assent.engines import Worker
-from assent.engines.backoff import delay
-from assent.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
-from assent.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry.core import facts as f
+from assentry.definitions.guardrail import GuardrailFunctionOutput
+from assentry.engines import Worker
+from assentry.engines.backoff import delay
+from assentry.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
+from assentry.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.runtime.support import HANGS, UNRENEWED, python, scripted, sending, soon
 
 GO = call("send", {"to": "ann"})
@@ -211,7 +211,7 @@ async def test_a_version_that_only_fits_is_told_in_the_log(caplog: pytest.LogCap
     await approve_all(store)
     registry.add(agent.clone(instructions="Be kind."), version="a")
     registry.add(agent.clone(instructions="Be stern."), version="b")
-    with caplog.at_level(logging.WARNING, "assent"):
+    with caplog.at_level(logging.WARNING, "assentry"):
         assert await Worker(store, registry).run_until_idle() == 1
     assert "goes on with 'b'" in caplog.text
     assert sent == [("ann", 1)]
@@ -969,9 +969,9 @@ def test_workers_have_names_of_their_own() -> None:
     assert "'Shop'" in repr(Worker(store, agent))
 
 
-def test_importing_assent_brings_in_no_worker_and_no_store() -> None:
-    rooms = ["assent.engines", "assent.store", "assent.cli", "sqlalchemy", "alembic", "psycopg"]
-    ended = python(f"import sys, assent; print([each for each in {rooms} if each in sys.modules])")
+def test_importing_assentry_brings_in_no_worker_and_no_store() -> None:
+    rooms = ["assentry.engines", "assentry.store", "assentry.cli", "sqlalchemy", "alembic", "psycopg"]
+    ended = python(f"import sys, assentry; print([each for each in {rooms} if each in sys.modules])")
     assert ended.stdout.strip() == "[]", ended.stderr
 
 

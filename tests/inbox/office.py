@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
-from assent import (
+from assentry import (
     SQL,
     Agent,
     Diff,
@@ -25,11 +25,11 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.inbox import app
-from assent.inbox.accounts import accounts_of
-from assent.store import Store
-from assent.store.record import Question
-from assent.testing import ScriptedModel, call
+from assentry.inbox import app
+from assentry.inbox.accounts import accounts_of
+from assentry.store import Store
+from assentry.store.record import Question
+from assentry.testing import ScriptedModel, call
 
 MAIL = "My desk lamp (order 1042) came with a broken arm. I would like my money back, please. Anna"
 PASSWORD = "correct horse battery staple"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from assent.inbox import accounts
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.testing import FakeClock
+from assentry.inbox import accounts
+from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
+from assentry.testing import FakeClock
 from tests.store.postgres import Server
 
 __all__ = ["cheap_hashes", "clock", "each_store"]

@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 from starlette.requests import Request
 
-import assent.inbox
-from assent.inbox.identity import Identity
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
+import assentry.inbox
+from assentry.inbox.identity import Identity
+from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
 from tests.store.postgres import Server
 
 __all__ = ["bearer", "client", "client_of", "live_store", "served"]
@@ -53,7 +53,7 @@ def bearer(name: str = "ann", role: str = "reviewer", *groups: str) -> dict[str,
 
 
 def client(store: Store, name: str = "ann", role: str = "reviewer", *groups: str, **options: Any) -> httpx.AsyncClient:
-    app = assent.inbox.app(store, Tokens(), **options)
+    app = assentry.inbox.app(store, Tokens(), **options)
     return client_of(app, name, role, *groups)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from assent import Forbidden, NotFound, UnreadableState, UsageError
-from assent.inbox import accounts as module
-from assent.inbox.accounts import Accounts, accounts_of
-from assent.inbox.identity import ROLES, Identity
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.testing import FakeClock
+from assentry import Forbidden, NotFound, UnreadableState, UsageError
+from assentry.inbox import accounts as module
+from assentry.inbox.accounts import Accounts, accounts_of
+from assentry.inbox.identity import ROLES, Identity
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.testing import FakeClock
 from tests.inbox.stores import cheap_hashes, clock, each_store
 
 __all__ = ["cheap_hashes", "clock", "each_store"]
@@ -311,7 +311,7 @@ async def test_a_token_is_somebody_until_it_is_revoked(each_store: Store, clock:
         accounts = accounts_of(store)
         text = await accounts.add_token("robot", "agent", groups=["ops"])
         id = text.split("_")[1]
-        assert text.startswith("assent_") and len(text) > 60
+        assert text.startswith("assentry_") and len(text) > 60
         assert await accounts.identity_of_token(text) == Identity("robot", "agent", ("ops",))
         clock.advance(1000)
         assert await accounts.identity_of_token(text) is not None
@@ -363,11 +363,11 @@ async def test_a_changed_token_is_nobodys(each_store: Store) -> None:
             f" {text}",
             "",
             "_",
-            "assent_%_%",
-            "assent_' OR 1=1 --_x",
-            "assent_\udc80_x",
-            "assent_x\u00e4_y",
-            "assent_" + "x" * 100_000,
+            "assentry_%_%",
+            "assentry_' OR 1=1 --_x",
+            "assentry_\udc80_x",
+            "assentry_x\u00e4_y",
+            "assentry_" + "x" * 100_000,
             None,
             7,
             text.encode(),
@@ -549,7 +549,7 @@ async def test_sign_ins_that_are_over_are_deleted(tmp_path: Path, clock: FakeClo
         clock.advance(15 * DAY)
         await accounts.sign_in("ann")
         count = await store._read(
-            lambda transaction: len(transaction.connection.execute("SELECT 1 FROM assent_signins").fetchall())
+            lambda transaction: len(transaction.connection.execute("SELECT 1 FROM assentry_signins").fetchall())
         )
         assert count == 1
 

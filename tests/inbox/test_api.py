@@ -12,20 +12,20 @@ from fastapi import FastAPI
 from msgspec.structs import replace
 from starlette.requests import Request
 
-import assent.inbox
-from assent import Approve, Edit
-from assent.core import facts as f
-from assent.errors import NotPending, StoreFailed, UsageError
-from assent.inbox.guard import HEADERS, MOST_BYTES
-from assent.inbox.headline import shown_hash
-from assent.inbox.identity import ROLES, Identity
-from assent.inbox.metrics import KEPT
-from assent.store import MemoryStore
-from assent.store.filter import MOST_SEARCHED
-from assent.store.news import Tally
-from assent.store.store import Store
-from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, RunDraft, asking, put_asking, put_ended
+import assentry.inbox
+from assentry import Approve, Edit
+from assentry.core import facts as f
+from assentry.errors import NotPending, StoreFailed, UsageError
+from assentry.inbox.guard import HEADERS, MOST_BYTES
+from assentry.inbox.headline import shown_hash
+from assentry.inbox.identity import ROLES, Identity
+from assentry.inbox.metrics import KEPT
+from assentry.store import MemoryStore
+from assentry.store.filter import MOST_SEARCHED
+from assentry.store.news import Tally
+from assentry.store.store import Store
+from assentry.testing import FakeClock
+from assentry.testing.store_checks.draft import SEND, RunDraft, asking, put_asking, put_ended
 from tests.inbox.support import Tokens, bearer, client, client_of, live_store
 
 __all__ = ["live_store"]
@@ -151,7 +151,7 @@ async def test_an_authentication_of_ones_own_may_be_synchronous() -> None:
         def identify(self, request: Request) -> Identity | None:
             return Identity("ann", "viewer")
 
-    app = assent.inbox.app(MemoryStore(), Own())
+    app = assentry.inbox.app(MemoryStore(), Own())
     async with client_of(app) as web:
         assert (await web.get("/api/questions")).is_success
 
@@ -161,7 +161,7 @@ async def test_an_authentication_that_returns_something_else_lets_nobody_in() ->
         def identify(self, request: Request) -> Any:
             return "ann"
 
-    async with client_of(assent.inbox.app(MemoryStore(), Wrong())) as web:
+    async with client_of(assentry.inbox.app(MemoryStore(), Wrong())) as web:
         answer = await web.get("/api/questions")
     assert answer.status_code == 500
     assert "Identity" not in answer.text
@@ -169,9 +169,9 @@ async def test_an_authentication_that_returns_something_else_lets_nobody_in() ->
 
 def test_an_inbox_needs_a_store_and_an_authentication_that_identifies() -> None:
     with pytest.raises(UsageError, match="store"):
-        assent.inbox.app("sqlite:///runs.db", Tokens())  # type: ignore[arg-type]
+        assentry.inbox.app("sqlite:///runs.db", Tokens())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="identify"):
-        assent.inbox.app(MemoryStore(), object())
+        assentry.inbox.app(MemoryStore(), object())
 
 
 # -- questions ---------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ async def test_a_question_has_its_digest_as_its_etag() -> None:
         missing = await web.get("/api/questions/q_none")
     assert answer.headers["etag"] == f'"{question.digest}"'
     assert missing.status_code == 404
-    assert missing.json()["type"] == "urn:assent:question-not-found"
+    assert missing.json()["type"] == "urn:assentry:question-not-found"
 
 
 # -- decisions ---------------------------------------------------------------------------------------
@@ -383,13 +383,13 @@ async def test_the_same_decision_again_is_200_and_another_one_409() -> None:
     assert again.status_code == 200 and again.json()["by"] == "ann"
     assert late.status_code == 409
     assert {"by": "ann", "verdict": "approve"}.items() <= late.json().items()
-    assert late.json()["type"] == "urn:assent:already-decided"
+    assert late.json()["type"] == "urn:assentry:already-decided"
 
 
 async def test_of_twenty_deciders_one_wins_and_the_others_are_told_who(live_store: Store) -> None:
     async with live_store as store:
         question = await one(store)
-        app = assent.inbox.app(store, Tokens())
+        app = assentry.inbox.app(store, Tokens())
         async with client_of(app) as web:
 
             async def reject(number: int) -> httpx.Response:
@@ -677,10 +677,10 @@ async def test_metrics_count_questions_decisions_and_requests() -> None:
     async with client(store) as web:
         await decide(web, question)
         text = (await web.get("/metrics")).text
-    assert "assent_questions_open 1\n" in text
-    assert 'assent_decisions_total{verdict="approve"} 1\n' in text
+    assert "assentry_questions_open 1\n" in text
+    assert 'assentry_decisions_total{verdict="approve"} 1\n' in text
     assert 'route="/api/questions/{id}/decision",status="200"} 1\n' in text
-    assert "assent_feed_viewers 0\n" in text
+    assert "assentry_feed_viewers 0\n" in text
 
 
 class Counting(MemoryStore):
@@ -707,14 +707,14 @@ async def test_open_questions_are_counted_at_most_every_ten_seconds() -> None:
     store = Counting(clock=clock)
     await one(store)
     async with client(store) as web:
-        assert "assent_questions_open 1\n" in (await web.get("/metrics")).text
+        assert "assentry_questions_open 1\n" in (await web.get("/metrics")).text
         await one(store)
         clock.advance(9.5)
         text = (await web.get("/metrics")).text
-        assert "assent_questions_open 1\n" in text and "assent_questions_oldest_seconds 9.5\n" in text
-        assert "# HELP assent_questions_open Open questions, counted at most every 10 seconds.\n" in text
+        assert "assentry_questions_open 1\n" in text and "assentry_questions_oldest_seconds 9.5\n" in text
+        assert "# HELP assentry_questions_open Open questions, counted at most every 10 seconds.\n" in text
         clock.advance(0.5)
-        assert "assent_questions_open 2\n" in (await web.get("/metrics")).text
+        assert "assentry_questions_open 2\n" in (await web.get("/metrics")).text
         assert store.counts == 2
         clock.advance(-3600)  # somebody put the clock right
         await web.get("/metrics")
@@ -735,7 +735,7 @@ async def test_those_who_ask_for_metrics_at_once_share_one_count() -> None:
         texts = [(await each).text for each in others]
         with pytest.raises(asyncio.CancelledError):
             await first
-    assert all("assent_questions_open 1\n" in text for text in texts)
+    assert all("assentry_questions_open 1\n" in text for text in texts)
     assert store.counts == 1
 
 
@@ -745,7 +745,7 @@ async def test_a_count_that_failed_is_not_kept() -> None:
     async with client(store) as web:
         assert (await web.get("/metrics")).status_code == 502
         store.error = None
-        assert "assent_questions_open 0\n" in (await web.get("/metrics")).text
+        assert "assentry_questions_open 0\n" in (await web.get("/metrics")).text
 
 
 async def test_methods_that_a_client_makes_up_are_counted_as_one() -> None:
@@ -753,7 +753,7 @@ async def test_methods_that_a_client_makes_up_are_counted_as_one() -> None:
         for method in ("MADE", "UP"):
             await web.request(method, "/api/runs")
         text = (await web.get("/metrics")).text
-    assert 'assent_http_requests_total{method="other",route="/api/runs",status="405"} 2' in text
+    assert 'assentry_http_requests_total{method="other",route="/api/runs",status="405"} 2' in text
 
 
 async def test_a_mounted_inbox_works_under_its_prefix() -> None:
@@ -761,15 +761,15 @@ async def test_a_mounted_inbox_works_under_its_prefix() -> None:
     question = await one(store)
     await store.announce({"Clerk": '{"fact":"began","agent":"Clerk","max_turns":10}'})
     main = FastAPI()
-    main.mount("/assent", assent.inbox.app(store, Tokens()))
-    async with client_of(main, "olga", "operator", base="/assent") as web:
+    main.mount("/assentry", assentry.inbox.app(store, Tokens()))
+    async with client_of(main, "olga", "operator", base="/assentry") as web:
         assert [each["id"] for each in (await web.get("/api/questions")).json()["items"]] == [question.id]
         assert (await decide(web, question)).is_success
         started = await web.post("/api/runs", json={"agent": "Clerk", "input": "Hello"})
-        assert started.headers["location"] == f"/assent/api/runs/{started.json()['id']}"
-        assert (await web.get("/openapi.json")).json()["servers"] == [{"url": "/assent"}]
+        assert started.headers["location"] == f"/assentry/api/runs/{started.json()['id']}"
+        assert (await web.get("/openapi.json")).json()["servers"] == [{"url": "/assentry"}]
         del web.headers["authorization"]
-        assert (await web.get("/questions")).headers["location"].startswith("/assent/sign-in?next=%2Fassent%2F")
+        assert (await web.get("/questions")).headers["location"].startswith("/assentry/sign-in?next=%2Fassentry%2F")
         assert (await web.get("/api/questions")).status_code == 401
         assert (await web.get("/health")).is_success
 

@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from assent import BadSignature, UnreadableState, UsageError
-from assent.approval.decision import Decider
-from assent.cli import main
-from assent.core import facts as f
-from assent.core.codec import replay
-from assent.inbox.audit import make_key, read_key, read_public_key, read_seal, seal_runs
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.store.audit import Checked, Heads, check_export, export_journals, heads_of
-from assent.testing import FakeClock
+from assentry import BadSignature, UnreadableState, UsageError
+from assentry.approval.decision import Decider
+from assentry.cli import main
+from assentry.core import facts as f
+from assentry.core.codec import replay
+from assentry.inbox.audit import make_key, read_key, read_public_key, read_seal, seal_runs
+from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
+from assentry.store.audit import Checked, Heads, check_export, export_journals, heads_of
+from assentry.testing import FakeClock
 from tests.store.support import Script, js, waiting
 
 Make = Callable[[str], Any]
@@ -173,11 +173,11 @@ async def test_an_export_that_is_cut_doubled_or_mixed_up_is_found(rooms: Rooms) 
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE assent_journal SET fact = replace(fact, 'hello', 'hallo') WHERE seq = 2", "Fact 2 of run 'r1'"),
-        ("UPDATE assent_journal SET at = at + 1 WHERE seq = 2", "The times of the facts of run 'r1'"),
-        ("DELETE FROM assent_journal WHERE seq = (SELECT max(seq) FROM assent_journal)", "is missing"),
-        ("UPDATE assent_runs SET run = 'r9' WHERE run = 'r1'", "Fact 1 of run 'r9'"),
-        ("UPDATE assent_blobs SET body = '1'", "is not what was written"),
+        ("UPDATE assentry_journal SET fact = replace(fact, 'hello', 'hallo') WHERE seq = 2", "Fact 2 of run 'r1'"),
+        ("UPDATE assentry_journal SET at = at + 1 WHERE seq = 2", "The times of the facts of run 'r1'"),
+        ("DELETE FROM assentry_journal WHERE seq = (SELECT max(seq) FROM assentry_journal)", "is missing"),
+        ("UPDATE assentry_runs SET run = 'r9' WHERE run = 'r1'", "Fact 1 of run 'r9'"),
+        ("UPDATE assentry_blobs SET body = '1'", "is not what was written"),
     ],
 )
 async def test_a_changed_database_is_found_named_and_left_out(rooms: Rooms, statement: str, said: str) -> None:
@@ -312,7 +312,7 @@ def test_the_command_line_exports_seals_and_verifies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSENT_STORE", raising=False)
+    monkeypatch.delenv("ASSENTRY_STORE", raising=False)
 
     async def fill(path: str, said: str = "hello") -> None:
         async with SQLiteStore(path) as store:
@@ -350,7 +350,7 @@ def test_the_command_line_exports_seals_and_verifies(
     code, _, err = cli("verify", "--file", "k.pub")
     assert code == 1 and "Line 1 is not a line of an export" in err
     with sqlite3.connect("a.db") as connection:
-        connection.execute("UPDATE assent_journal SET fact = replace(fact, 'hello', 'hallo') WHERE run = 1")
+        connection.execute("UPDATE assentry_journal SET fact = replace(fact, 'hello', 'hallo') WHERE run = 1")
     connection.close()
     code, out, err = cli("verify", "--store", "a.db")
     assert code == 1 and "Fact 2 of run 'r1' is not what was written" in out and "1 of 3 runs are damaged" in err

@@ -10,14 +10,14 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from assent import AssentError, NotSignedIn, TooManyAttempts, UsageError
-from assent.inbox import auth as module
-from assent.inbox.accounts import Accounts, accounts_of
-from assent.inbox.auth import Auth, identify_sender
-from assent.inbox.identity import Identity
-from assent.inbox.limit import MOST_KEYS, Limit, Memory
-from assent.store import MemoryStore
-from assent.testing import FakeClock
+from assentry import AssentryError, NotSignedIn, TooManyAttempts, UsageError
+from assentry.inbox import auth as module
+from assentry.inbox.accounts import Accounts, accounts_of
+from assentry.inbox.auth import Auth, identify_sender
+from assentry.inbox.identity import Identity
+from assentry.inbox.limit import MOST_KEYS, Limit, Memory
+from assentry.store import MemoryStore
+from assentry.testing import FakeClock
 from tests.inbox.stores import cheap_hashes, clock
 
 __all__ = ["cheap_hashes", "clock"]
@@ -35,8 +35,8 @@ def inbox(auth: Any) -> FastAPI:
     if isinstance(auth, Auth):
         app.include_router(auth.router())
 
-    @app.exception_handler(AssentError)
-    async def problem(request: Request, error: AssentError) -> JSONResponse:
+    @app.exception_handler(AssentryError)
+    async def problem(request: Request, error: AssentryError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, error.status)
 
     @app.api_route("/who", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -98,7 +98,7 @@ async def test_without_a_token_or_a_cookie_nobody_is_there_even_on_loopback() ->
         assert reply.status_code == 401 and "not signed in" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer x", "Bearer assent_a_b", "Bearer \udce4"])
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer x", "Bearer assentry_a_b", "Bearer \udce4"])
 async def test_a_wrong_token_is_nobodys_even_with_a_cookie(header: str) -> None:
     async with site() as here, here.browser() as browser:
         await sign_in(browser)
@@ -112,7 +112,7 @@ async def test_a_token_is_not_taken_from_the_address_or_the_cookie() -> None:
         token = await here.accounts.add_token("robot", "admin")
         for query in ("token", "access_token", "authorization"):
             assert (await client.get("/who", params={query: token})).status_code == 401
-        assert (await client.get("/who", headers={"cookie": f"assent_session={token}"})).status_code == 401
+        assert (await client.get("/who", headers={"cookie": f"assentry_session={token}"})).status_code == 401
 
 
 async def test_the_password_of_a_proxy_does_not_hide_the_cookie() -> None:
@@ -127,14 +127,14 @@ async def test_the_password_of_a_proxy_does_not_hide_the_cookie() -> None:
 @pytest.mark.parametrize(
     ("base", "name", "secure"),
     [
-        ("http://localhost:8000", "assent_session", False),
-        ("http://127.0.0.1:8000", "assent_session", False),
-        ("http://[::1]:8000", "assent_session", False),
-        ("https://localhost", "__Host-assent_session", True),
-        ("https://inbox.example.com", "__Host-assent_session", True),
-        ("http://inbox.example.com", "__Host-assent_session", True),
-        ("http://localhost.example.com", "__Host-assent_session", True),
-        ("http://127.0.0.1.example.com", "__Host-assent_session", True),
+        ("http://localhost:8000", "assentry_session", False),
+        ("http://127.0.0.1:8000", "assentry_session", False),
+        ("http://[::1]:8000", "assentry_session", False),
+        ("https://localhost", "__Host-assentry_session", True),
+        ("https://inbox.example.com", "__Host-assentry_session", True),
+        ("http://inbox.example.com", "__Host-assentry_session", True),
+        ("http://localhost.example.com", "__Host-assentry_session", True),
+        ("http://127.0.0.1.example.com", "__Host-assentry_session", True),
     ],
 )
 async def test_the_cookie_is_for_this_host_and_out_of_reach_for_scripts(base: str, name: str, secure: bool) -> None:
@@ -151,21 +151,21 @@ async def test_the_cookie_is_for_this_host_and_out_of_reach_for_scripts(base: st
 async def test_a_cookie_without_the_prefix_is_not_read_where_cookies_are_secure() -> None:
     async with site() as here, here.browser(SECURE) as browser:
         value = await here.accounts.sign_in("ann")
-        assert (await browser.get("/who", headers={"cookie": f"assent_session={value}"})).status_code == 401
-        assert (await browser.get("/who", headers={"cookie": f"__Host-assent_session={value}"})).status_code == 200
+        assert (await browser.get("/who", headers={"cookie": f"assentry_session={value}"})).status_code == 401
+        assert (await browser.get("/who", headers={"cookie": f"__Host-assentry_session={value}"})).status_code == 200
 
 
 @pytest.mark.parametrize("value", ["", "ann", "admin", "x" * 5000, '"', "a=b", "%00"])
 async def test_a_forged_cookie_is_nobodys(value: str) -> None:
     async with site() as here, here.browser() as browser:
-        assert (await browser.get("/who", headers={"cookie": f"assent_session={value}"})).status_code == 401
+        assert (await browser.get("/who", headers={"cookie": f"assentry_session={value}"})).status_code == 401
 
 
 @pytest.mark.parametrize("host", ["", "[::1", "::1", "a b", "localhost:notaport", "\udce4"])
 async def test_a_host_that_is_none_is_no_loopback(host: str) -> None:
     async with site() as here, here.browser() as browser:
         value = await here.accounts.sign_in("ann")
-        scope = [(b"host", host.encode(errors="surrogateescape")), (b"cookie", f"assent_session={value}".encode())]
+        scope = [(b"host", host.encode(errors="surrogateescape")), (b"cookie", f"assentry_session={value}".encode())]
         reply = await browser.get("/who", headers=scope)
         assert reply.status_code == (200 if host == "localhost:notaport" else 401)
 
@@ -185,15 +185,15 @@ async def test_a_cookie_ends_with_the_password_and_with_the_user() -> None:
 async def test_signing_in_again_ends_the_sign_in_before() -> None:
     async with site() as here, here.browser() as browser:
         await sign_in(browser)
-        first = browser.cookies["assent_session"]
+        first = browser.cookies["assentry_session"]
         await sign_in(browser)
-        assert browser.cookies["assent_session"] != first
+        assert browser.cookies["assentry_session"] != first
         assert await here.accounts.identity_of_cookie(first) is None
 
 
 async def test_a_cookie_that_was_planted_is_not_signed_in() -> None:
     async with site() as here, here.browser() as browser:
-        browser.cookies.set("assent_session", "planted", domain="localhost.local")
+        browser.cookies.set("assentry_session", "planted", domain="localhost.local")
         await sign_in(browser)
         assert await here.accounts.identity_of_cookie("planted") is None
 
@@ -383,12 +383,12 @@ async def test_nobody_signs_in_or_out_by_get() -> None:
 async def test_signing_out_ends_the_sign_in_and_the_cookie() -> None:
     async with site() as here, here.browser() as browser:
         await sign_in(browser)
-        value, csrf = browser.cookies["assent_session"], await csrf_of(browser)
+        value, csrf = browser.cookies["assentry_session"], await csrf_of(browser)
         assert (await browser.post("/sign-out")).status_code == 403
         assert await here.accounts.identity_of_cookie(value) is not None
         reply = await browser.post("/sign-out", data={"csrf": csrf})
         assert (reply.status_code, reply.headers["location"]) == (303, "/sign-in")
-        assert "assent_session" not in browser.cookies
+        assert "assentry_session" not in browser.cookies
         assert await here.accounts.identity_of_cookie(value) is None
         assert (await browser.post("/sign-out")).status_code == 303
 
@@ -445,15 +445,15 @@ async def test_a_link_is_not_used_from_another_site() -> None:
 async def test_links_are_right_under_a_prefix() -> None:
     async with site() as here:
         outer = FastAPI()
-        outer.mount("/assent", here.app)
+        outer.mount("/assentry", here.app)
         here.app = outer
         async with here.browser(follow_redirects=False) as browser:
-            assert 'action="/assent/sign-in"' in (await browser.get("/assent/sign-in")).text
-            reply = await browser.post("/assent/sign-in", data={"name": "ann", "password": PASSWORD})
-            assert reply.headers["location"] == "/assent/"
-            csrf = (await browser.get("/assent/who")).json()["csrf"]
-            left = await browser.post("/assent/sign-out", data={"csrf": csrf})
-            assert left.headers["location"] == "/assent/sign-in"
+            assert 'action="/assentry/sign-in"' in (await browser.get("/assentry/sign-in")).text
+            reply = await browser.post("/assentry/sign-in", data={"name": "ann", "password": PASSWORD})
+            assert reply.headers["location"] == "/assentry/"
+            csrf = (await browser.get("/assentry/who")).json()["csrf"]
+            left = await browser.post("/assentry/sign-out", data={"csrf": csrf})
+            assert left.headers["location"] == "/assentry/sign-in"
 
 
 # -- limits ----------------------------------------------------------------------------------------

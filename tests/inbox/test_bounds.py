@@ -20,31 +20,31 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from msgspec.structs import replace
 
-import assent.inbox
-from assent import Agent, Approve, Edit, Preview, Runner, Text, function_tool
-from assent.core.mask import MASK
-from assent.errors import InvalidDecision
-from assent.inbox import deciding, mask, model
-from assent.inbox.bounds import MOST_READ, is_too_long
-from assent.inbox.conversation import MOST_FACTS
-from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
-from assent.inbox.json_values import TooLong, read_json, shown_arguments
-from assent.inbox.loops import Loops, OwnLoopRoute
-from assent.inbox.mask import masked, masked_journal
-from assent.inbox.wording import MOST_COMPARED, compare_texts
-from assent.store import SQLiteStore, Store
-from assent.store.record import Entry, Question
-from assent.store.sql import paging
-from assent.testing import ScriptedModel, call
+import assentry.inbox
+from assentry import Agent, Approve, Edit, Preview, Runner, Text, function_tool
+from assentry.core.mask import MASK
+from assentry.errors import InvalidDecision
+from assentry.inbox import deciding, mask, model
+from assentry.inbox.bounds import MOST_READ, is_too_long
+from assentry.inbox.conversation import MOST_FACTS
+from assentry.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
+from assentry.inbox.json_values import TooLong, read_json, shown_arguments
+from assentry.inbox.loops import Loops, OwnLoopRoute
+from assentry.inbox.mask import masked, masked_journal
+from assentry.inbox.wording import MOST_COMPARED, compare_texts
+from assentry.store import SQLiteStore, Store
+from assentry.store.record import Entry, Question
+from assentry.store.sql import paging
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import TOOLS, ask, ask_everything
 from tests.inbox.support import Tokens, bearer, client
 
 HEAVY = (
-    "assent/inbox/wording", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/permissions",
-    "assent/inbox/json_values", "assent/inbox/conflict", "assent/inbox/escaping", "assent/inbox/conversation",
-    "assent/inbox/forms", "assent/inbox/page_parts.py", "assent/inbox/deciding", "assent/inbox/run_pages",
-    "assent/inbox/templating", "assent/inbox/headline", "assent/core/mask", "assent/core/codec", "assent/core/fold",
-    "assent/store/sql/", "assent/approval/decide", "jinja2/",
+    "assentry/inbox/wording", "assentry/inbox/difference", "assentry/inbox/mask", "assentry/inbox/permissions",
+    "assentry/inbox/json_values", "assentry/inbox/conflict", "assentry/inbox/escaping", "assentry/inbox/conversation",
+    "assentry/inbox/forms", "assentry/inbox/page_parts.py", "assentry/inbox/deciding", "assentry/inbox/run_pages",
+    "assentry/inbox/templating", "assentry/inbox/headline", "assentry/core/mask", "assentry/core/codec",
+    "assentry/core/fold", "assentry/store/sql/", "assentry/approval/decide", "jinja2/",
 )  # fmt: skip
 """Modules whose work grows with what is stored, or with what is sent."""
 NEAR = {"/health", "/metrics", "/api/events", "/openapi.json", "/static/{name}"}
@@ -61,7 +61,7 @@ class Watch:
         if event == "call":
             path = frame.f_code.co_filename.replace("\\", "/")
             if any(each in path for each in HEAVY) and frame.f_code.co_name != "get_route_handler":  # makes the route
-                self.found.add(f"{path.rpartition('/assent/')[2]}:{frame.f_code.co_name}")
+                self.found.add(f"{path.rpartition('/assentry/')[2]}:{frame.f_code.co_name}")
 
 
 @function_tool(needs_approval=True, preview=lambda ctx, args: Preview("Write it", (Text("lorem ipsum\n" * 80_000),)))
@@ -115,7 +115,7 @@ async def test_no_route_does_work_that_grows_with_what_is_stored_on_the_servers_
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         asked = await large_data(store)
         grants = (await store.grants(revoked=True)).items
-        app = assent.inbox.app(store, Tokens())
+        app = assentry.inbox.app(store, Tokens())
         routes = [each for each in routes_of(app) if each.path not in NEAR]
         assert len(routes) > 25
         transport = httpx.ASGITransport(app=app)
@@ -163,8 +163,8 @@ async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: P
             return original(question)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("assent.inbox.permissions.masked", noted)
-            app = assent.inbox.app(store, Tokens())
+            patch.setattr("assentry.inbox.permissions.masked", noted)
+            app = assentry.inbox.app(store, Tokens())
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
                 lines = (await http.get("/audit.jsonl")).text.splitlines()
@@ -335,7 +335,7 @@ async def test_an_edit_that_is_too_long_to_compare_is_shown_whole(tmp_path: Path
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         question = await ask(store, "Writer", call("write", {"text": "x" * MOST_COMPARED}))
         await store.decide(question.id, Edit({"text": "y" * 1000 + "THE END"}), by="otto", digest=question.digest)
-        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        transport = httpx.ASGITransport(app=assentry.inbox.app(store, Tokens()))
         async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
             page = (await http.get(f"/questions/{question.id}")).text
         assert "too long to compare" in page and "THE END" in page
@@ -435,20 +435,20 @@ def test_a_journal_with_too_many_secrets_is_reduced_to_what_happened() -> None:
 
 
 async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.run_pages.ENTRIES", 4)
+    monkeypatch.setattr("assentry.inbox.run_pages.ENTRIES", 4)
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         question = await ask(store, "Shop", call("look_up", {"order": 7}), call("write", {"text": "x"}))
         count = (await store.read(question.run)).record.seq
-        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        transport = httpx.ASGITransport(app=assentry.inbox.app(store, Tokens()))
         async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
             page = (await http.get(f"/runs/{question.run}?all=1")).text
             assert f"Entries {count - 3} to {count} of {count}" in page and f"?to={count - 4}&amp;all=1" in page
             assert "waits for a person" in page and "began" not in page
             first = (await http.get(f"/runs/{question.run}?to=4&all=1")).text
             assert "Entries 1 to 4" in first and "Shop began" in first and "waits for a person" not in first
-            monkeypatch.setattr("assent.inbox.run_pages.MOST_FACTS", 3)
-            monkeypatch.setattr("assent.inbox.page_parts.MOST_FACTS", 3)
-            monkeypatch.setattr("assent.inbox.conversation.MOST_FACTS", 3)
+            monkeypatch.setattr("assentry.inbox.run_pages.MOST_FACTS", 3)
+            monkeypatch.setattr("assentry.inbox.page_parts.MOST_FACTS", 3)
+            monkeypatch.setattr("assentry.inbox.conversation.MOST_FACTS", 3)
             assert "too many to be shown here" in (await http.get(f"/runs/{question.run}")).text
             assert "too many to show what was said" in (await http.get(f"/questions/{question.id}")).text
     assert MOST_FACTS > 1000
@@ -508,7 +508,7 @@ async def test_a_search_takes_its_text_literally(tmp_path: Path, words: str) -> 
 async def test_health_is_told_while_a_long_read_is_under_way(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         await store.runs(limit=1)
-        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        transport = httpx.ASGITransport(app=assentry.inbox.app(store, Tokens()))
         async with httpx.AsyncClient(transport=transport, base_url="http://inbox") as http:
             assert (await http.get("/health")).status_code == 200
             gate = threading.Event()

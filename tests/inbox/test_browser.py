@@ -1,6 +1,6 @@
 """The pages in a real browser: live, by keyboard, on a phone, without a script, and for screen readers.
 
-With ASSENT_WRITE=1 the tests write the pictures of the docs, into docs/images/inbox.
+With ASSENTRY_WRITE=1 the tests write the pictures of the docs, into docs/images/inbox.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
-from assent import SQL, Agent, Diff, Mail, Preview, Reject, Runner, Sentence, Shell, Table, Text, function_tool
-from assent.inbox.accounts import accounts_of
-from assent.store import SQLiteStore, Store
-from assent.store.record import Question
-from assent.testing import ScriptedModel, call
+from assentry import SQL, Agent, Diff, Mail, Preview, Reject, Runner, Sentence, Shell, Table, Text, function_tool
+from assentry.inbox.accounts import accounts_of
+from assentry.store import SQLiteStore, Store
+from assentry.store.record import Question
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import PASSWORD, ask, ask_everything, ask_order, ask_refund, hire, make_app
 from tests.inbox.stores import cheap_hashes
 
@@ -135,7 +135,7 @@ def desk(chromium: Browser, tmp_path: Path, cheap_hashes: None) -> Iterator[Desk
 
 def picture(page: Page, name: str) -> None:
     """Write a picture for the docs, if asked to."""
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PICTURES.mkdir(parents=True, exist_ok=True)
         page.mouse.move(0, 0)
         page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from assent.cli.command import parser
-from assent.cli.serve import _server
-from assent.inbox import connection
-from assent.inbox.connection import TimedConnection
+from assentry.cli.command import parser
+from assentry.cli.serve import _server
+from assentry.inbox import connection
+from assentry.inbox.connection import TimedConnection
 
 WAIT = 60
 
@@ -124,7 +124,7 @@ async def test_requests_on_one_connection_are_answered_one_after_the_other() -> 
 
 
 def served(*options: str) -> uvicorn.Server:
-    """The server of `assent serve` with these options, for another application."""
+    """The server of `assentry serve` with these options, for another application."""
     given: Namespace = parser().parse_args(["serve", "--store", "runs.db", *options])
     server: uvicorn.Server = _server(Slow().app(), given)
     server.config.lifespan = "off"

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import Agent, AssentError, BadSignature, Runner, RunState, SigningKey, function_tool
-from assent.cli import main
-from assent.store import MemoryStore, open_store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, AssentryError, BadSignature, Runner, RunState, SigningKey, function_tool
+from assentry.cli import main
+from assentry.store import MemoryStore, open_store
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import ask, hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
@@ -117,7 +117,7 @@ async def test_a_model_that_writes_it_is_told(depth: int) -> None:
         assert result.final_output == "Done." and sent == []
     result = await Runner.run(scripted(call("keep", f'{{"value": {objects(depth)}}}'), "Done.", tools=[keep]), "Go.")
     assert result.final_output == "Done."
-    with contextlib.suppress(AssentError):
+    with contextlib.suppress(AssentryError):
         model = ScriptedModel([f'{{"any": {lists(depth)}}}'] * 5)
         await Runner.run(Agent(name="A", model=model, output_type=Answer), "Go.")
 
@@ -131,7 +131,7 @@ async def test_a_saved_run_with_it_is_refused(depth: int) -> None:
     for bad in (f'{text[:-1]},"more":{lists(depth)}}}', f'{text[:-1]},"context":{lists(depth)}}}', lists(depth)):
         with pytest.raises(BadSignature):
             await RunState.from_string(agent, bad, keys=[key])
-        with contextlib.suppress(AssentError):
+        with contextlib.suppress(AssentryError):
             await RunState.from_string(agent, bad)
 
 
@@ -167,9 +167,9 @@ def test_the_command_line_says_so(depth: int, tmp_path: Path, capsys: pytest.Cap
 def test_a_seal_with_it_is_refused(depth: int) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from assent.inbox.audit import read_seal
+    from assentry.inbox.audit import read_seal
 
     key = Ed25519PrivateKey.generate().public_key()
-    for text in (lists(depth), f'{{"type": "assent.seal", "heads": {lists(depth)}}}', json.dumps({"x": 1})):
-        with pytest.raises(AssentError):
+    for text in (lists(depth), f'{{"type": "assentry.seal", "heads": {lists(depth)}}}', json.dumps({"x": 1})):
+        with pytest.raises(AssentryError):
             read_seal(text.encode(), key)

@@ -13,16 +13,16 @@ from typing import Any
 import httpx
 import pytest
 
-import assent.inbox
-from assent.inbox import feed, streams
-from assent.inbox.feed import Feed, Feeds, Viewer
-from assent.inbox.metrics import Metrics
-from assent.store import MemoryStore, SQLiteStore, news, watch
-from assent.store.news import News
-from assent.store.sql import news as sql
-from assent.store.store import Store
-from assent.testing import FakeClock
-from assent.testing.store_checks.draft import asking, put_asking, put_begun, put_ended
+import assentry.inbox
+from assentry.inbox import feed, streams
+from assentry.inbox.feed import Feed, Feeds, Viewer
+from assentry.inbox.metrics import Metrics
+from assentry.store import MemoryStore, SQLiteStore, news, watch
+from assentry.store.news import News
+from assentry.store.sql import news as sql
+from assentry.store.store import Store
+from assentry.testing import FakeClock
+from assentry.testing.store_checks.draft import asking, put_asking, put_begun, put_ended
 from tests.inbox.stores import clock, each_store
 from tests.inbox.support import Tokens, bearer, live_store, served
 
@@ -66,7 +66,7 @@ async def until(events: AsyncIterator[Event], kind: str, id: str) -> Event:
 @asynccontextmanager
 async def inbox(store: Store, auth: Any = None) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        served(assent.inbox.app(store, auth or Tokens())) as address,
+        served(assentry.inbox.app(store, auth or Tokens())) as address,
         httpx.AsyncClient(base_url=address, headers=bearer(), timeout=60) as web,
     ):
         yield web
@@ -108,7 +108,7 @@ async def test_a_viewer_that_was_away_gets_what_it_missed(live_store: Store) -> 
 
 async def test_fifty_viewers_all_see_a_question() -> None:
     store = MemoryStore()
-    app = assent.inbox.app(store, Tokens())
+    app = assentry.inbox.app(store, Tokens())
     async with (
         served(app) as address,
         httpx.AsyncClient(
@@ -117,7 +117,7 @@ async def test_fifty_viewers_all_see_a_question() -> None:
         AsyncExitStack() as stack,
     ):
         viewers = [await stack.enter_async_context(viewing(web)) for _ in range(50)]
-        assert "assent_feed_viewers 50\n" in (await web.get("/metrics")).text
+        assert "assentry_feed_viewers 50\n" in (await web.get("/metrics")).text
         [question] = await put_asking(store)
         await asyncio.gather(*(until(events, "question.asked", question.id) for events in viewers))
 
@@ -132,7 +132,7 @@ async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.Monkey
             gone.set()
 
     monkeypatch.setattr(streams.Streams, "end", ended)
-    app = assent.inbox.app(MemoryStore(), Tokens())
+    app = assentry.inbox.app(MemoryStore(), Tokens())
     async with served(app) as address, httpx.AsyncClient(base_url=address, headers=bearer(), timeout=60) as web:
         async with AsyncExitStack() as stack:
             for _ in range(3):
@@ -225,10 +225,10 @@ async def test_a_look_for_news_reads_indexes_and_no_table(tmp_path: Path) -> Non
         await store.upgrade()
     with closing(sqlite3.connect(path)) as connection:
         for statement, index in (
-            (sql.ASKED, "assent_questions_open"),
-            (sql.ENDED, "assent_questions_decided"),
-            (sql.RESTED, "assent_runs_rested"),
-            (sql.BEGUN, "assent_runs_status"),
+            (sql.ASKED, "assentry_questions_open"),
+            (sql.ENDED, "assentry_questions_decided"),
+            (sql.RESTED, "assentry_runs_rested"),
+            (sql.BEGUN, "assentry_runs_status"),
         ):
             text, fixed = statement.on("sqlite")
             plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", {**fixed, "since": 0, "limit": 10}).fetchall()

@@ -14,17 +14,17 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import Agent, Edit, Reject, Runner, function_tool
-from assent.approval.tool_snapshot import ToolSnapshot
-from assent.cli import main
-from assent.core.digest import canonical
-from assent.definitions.tool import Tool
-from assent.inbox.bounds import MOST_READ
-from assent.inbox.headline import ShownQuestion, arguments_in_order, sentence_of, shown_hash, with_order
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.store.outbox import Message, Subject
-from assent.store.record import Question
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Edit, Reject, Runner, function_tool
+from assentry.approval.tool_snapshot import ToolSnapshot
+from assentry.cli import main
+from assentry.core.digest import canonical
+from assentry.definitions.tool import Tool
+from assentry.inbox.bounds import MOST_READ
+from assentry.inbox.headline import ShownQuestion, arguments_in_order, sentence_of, shown_hash, with_order
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.store.outbox import Message, Subject
+from assentry.store.record import Question
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
@@ -268,7 +268,7 @@ async def test_after_an_edit_the_headline_says_that_it_is_the_proposals() -> Non
 
 
 async def test_a_webhook_says_that_a_sentence_is_the_proposals() -> None:
-    from assent.inbox.webhooks import body_of
+    from assentry.inbox.webhooks import body_of
 
     store, _ = await office()
     made = await asked(store, previewed, {"to": "mallory", "amount": 9000.0})

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-import assent.inbox
-from assent import Agent, Runner, function_tool
-from assent.cli import main, write
-from assent.core import hidden
-from assent.core.hidden import MOST_UNKNOWN, hidden_parts, is_hidden, odd_letters
-from assent.inbox import escaping as page
-from assent.store import open_store
-from assent.testing import ScriptedModel, call
+import assentry.inbox
+from assentry import Agent, Runner, function_tool
+from assentry.cli import main, write
+from assentry.core import hidden
+from assentry.core.hidden import MOST_UNKNOWN, hidden_parts, is_hidden, odd_letters
+from assentry.inbox import escaping as page
+from assentry.store import open_store
+from assentry.testing import ScriptedModel, call
 
 IGNORABLE = (
     "00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8 "
@@ -103,7 +103,7 @@ def test_an_ordinary_name_is_not_marked(name: str) -> None:
 
 def test_every_name_of_a_tool_or_an_agent_on_a_page_is_looked_at() -> None:
     """A template that shows a name without the mark is found here."""
-    for each in (Path(assent.inbox.__file__).parent / "templates").glob("*.html"):
+    for each in (Path(assentry.inbox.__file__).parent / "templates").glob("*.html"):
         assert not re.findall(r"\{\{ (?:\w+\.)?(?:tool|agent) \| show \}\}", each.read_text("utf-8")), each.name
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, Edit, InvalidDecision, Reject, Respond, Runner
-from assent.approval.decision import MAX_TEXT_BYTES
-from assent.cli import main
-from assent.store import MemoryStore, open_store
-from assent.testing import ScriptedModel, call
-from assent.threads import Command
+from assentry import Agent, Approve, Edit, InvalidDecision, Reject, Respond, Runner
+from assentry.approval.decision import MAX_TEXT_BYTES
+from assentry.cli import main
+from assentry.store import MemoryStore, open_store
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command
 from tests.inbox.office import ask, hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.support import client

@@ -14,12 +14,12 @@ import pytest
 from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
-from assent import Edit, Preview, RunConfig, Runner, Secret, Sentence, Tracing, function_tool
-from assent.cli import main
-from assent.core.mask import MASK, mask_secrets, masked_text
-from assent.inbox.mask import masked, masked_journal
-from assent.store import SQLiteStore
-from assent.testing import call
+from assentry import Edit, Preview, RunConfig, Runner, Secret, Sentence, Tracing, function_tool
+from assentry.cli import main
+from assentry.core.mask import MASK, mask_secrets, masked_text
+from assentry.inbox.mask import masked, masked_journal
+from assentry.store import SQLiteStore
+from assentry.testing import call
 from tests.runtime.support import scripted
 from tests.tracing.otlp import Receiver
 

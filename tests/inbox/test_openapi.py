@@ -14,10 +14,10 @@ from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks as c
 
-import assent.inbox
-from assent.inbox.openapi import description
-from assent.store import MemoryStore, SQLiteStore
-from assent.testing.store_checks.draft import put_asking
+import assentry.inbox
+from assentry.inbox.openapi import description
+from assentry.store import MemoryStore, SQLiteStore
+from assentry.testing.store_checks.draft import put_asking
 from tests.draws import examples
 from tests.inbox.support import Tokens, bearer
 
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
 
 
 def described() -> dict[str, Any]:
-    return description(assent.inbox.app(MemoryStore(), Tokens()), "")
+    return description(assentry.inbox.app(MemoryStore(), Tokens()), "")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
             await store.announce({"Clerk": '{"fact":"began","agent":"Clerk","max_turns":10}'})
 
     asyncio.run(fill())
-    app = assent.inbox.app(SQLiteStore(path), Tokens())
+    app = assentry.inbox.app(SQLiteStore(path), Tokens())
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers=bearer("root", "admin"))
 
 

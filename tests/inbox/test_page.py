@@ -14,18 +14,18 @@ import pytest
 from fastapi import FastAPI
 from msgspec.structs import replace
 
-import assent.inbox
-from assent import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
-from assent.core.hidden import HIDDEN
-from assent.inbox.escaping import spell_out_hidden
-from assent.inbox.forms import SchemaForm, apply_button
-from assent.inbox.headline import shown_hash
-from assent.inbox.question_pages import STATIC
-from assent.inbox.templating import POLICY
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.store.filter import Filter
-from assent.store.record import Page, Question
-from assent.testing import FakeClock, ScriptedModel, call
+import assentry.inbox
+from assentry import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
+from assentry.core.hidden import HIDDEN
+from assentry.inbox.escaping import spell_out_hidden
+from assentry.inbox.forms import SchemaForm, apply_button
+from assentry.inbox.headline import shown_hash
+from assentry.inbox.question_pages import STATIC
+from assentry.inbox.templating import POLICY
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.store.filter import Filter
+from assentry.store.record import Page, Question
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import ask, ask_everything, ask_order, ask_refund, hire, make_app
 from tests.inbox.reader import Page as ReadPage
 from tests.inbox.reader import Reader
@@ -123,7 +123,7 @@ def next_of(page: ReadPage) -> str | None:
 
 
 async def test_the_next_question_is_the_row_below_over_the_pages_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.page_parts.PAGE", 2)
+    monkeypatch.setattr("assentry.inbox.page_parts.PAGE", 2)
     clock = FakeClock()
     store = MemoryStore(clock=clock)
     await hire(store)
@@ -708,10 +708,10 @@ async def test_a_slash_at_the_end_leads_to_this_host_whatever_the_host_header_sa
 async def test_a_slash_at_the_end_keeps_the_prefix() -> None:
     _, app = await office()
     outer = FastAPI()
-    outer.mount("/assent", app)
-    async with Reader(outer, base="/assent") as reader:
-        answer = await reader.client.get("/assent/runs/", follow_redirects=False)
-    assert answer.headers["location"] == "/assent/runs"
+    outer.mount("/assentry", app)
+    async with Reader(outer, base="/assentry") as reader:
+        answer = await reader.client.get("/assentry/runs/", follow_redirects=False)
+    assert answer.headers["location"] == "/assentry/runs"
 
 
 async def test_nothing_is_decided_by_get_or_without_the_forms_token() -> None:
@@ -736,7 +736,7 @@ async def test_the_pages_work_under_a_prefix() -> None:
     await hire(store)
     question = await ask_refund(store)
     outer = FastAPI()
-    outer.mount("/desk", assent.inbox.app(store))
+    outer.mount("/desk", assentry.inbox.app(store))
     async with Reader(outer, base="/desk") as reader:
         page = await reader.open(f"/questions/{question.id}")
         assert [link for link in page.links() if not link.startswith(("/desk", "#"))] == []
@@ -1076,7 +1076,7 @@ async def test_a_typical_question_is_under_60_kb_in_all() -> None:
 
 
 def test_templates_and_static_files_are_in_the_package() -> None:
-    folder = Path(assent.inbox.__file__).parent
+    folder = Path(assentry.inbox.__file__).parent
     assert len(list((folder / "templates").glob("*.html"))) > 15
     text = "".join(path.read_text("utf-8") for path in (folder / "templates").glob("*.html"))
     assert "| safe" not in text and "|safe" not in text and "autoescape" not in text

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Approve, Edit, Runner, Secret, function_tool
-from assent.core import facts as f
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.store.record import Question
-from assent.store.sql.statement import Transaction
-from assent.testing import ScriptedModel, call
-from assent.testing.store_checks.draft import asking
+from assentry import Agent, Approve, Edit, Runner, Secret, function_tool
+from assentry.core import facts as f
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.store.record import Question
+from assentry.store.sql.statement import Transaction
+from assentry.testing import ScriptedModel, call
+from assentry.testing.store_checks.draft import asking
 from tests.inbox.support import client
 
 
@@ -122,8 +122,8 @@ async def test_a_long_conversation_says_that_there_is_more(tmp_path: Path) -> No
 async def test_a_timeline_names_the_tools_of_calls_that_were_proposed_long_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.inbox.run_pages.ENTRIES", 3)
-    monkeypatch.setattr("assent.inbox.run_pages.EARLIER", 1)
+    monkeypatch.setattr("assentry.inbox.run_pages.ENTRIES", 3)
+    monkeypatch.setattr("assentry.inbox.run_pages.EARLIER", 1)
     async with SQLiteStore(tmp_path / "a.db") as store:
         draft = asking(store.clock)
         [question] = (await draft.write(store)).asked

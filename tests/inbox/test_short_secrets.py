@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assent import (
+from assentry import (
     SQL,
     Diff,
     Mail,
@@ -28,13 +28,13 @@ from assent import (
     Tracing,
     function_tool,
 )
-from assent.cli import main
-from assent.core.mask import MASK, mask_secrets
-from assent.inbox.dispatch import Dispatcher
-from assent.inbox.mask import masked, masked_journal
-from assent.inbox.webhooks import Webhooks
-from assent.store import SQLiteStore
-from assent.testing import call
+from assentry.cli import main
+from assentry.core.mask import MASK, mask_secrets
+from assentry.inbox.dispatch import Dispatcher
+from assentry.inbox.mask import masked, masked_journal
+from assentry.inbox.webhooks import Webhooks
+from assentry.store import SQLiteStore
+from assentry.testing import call
 from tests.inbox.office import hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.receiver import Receiver
@@ -48,7 +48,7 @@ __all__ = ["cheap_hashes"]  # a fixture
 SHORT = ["9§3", "§§", "§"]
 """Secrets with a character that is in no id, no time and no page."""
 WORDS = ["sql", "tool", "fact", "asked", "sentence", "text", "update", "0", "1", "ann", "a"]
-"""Secrets that are words of Assent's own."""
+"""Secrets that are words of Assentry's own."""
 
 
 def preview(ctx: Any, args: dict[str, Any]) -> Preview:

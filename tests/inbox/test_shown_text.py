@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
-from assent.cli.preview import block_lines, preview_lines
-from assent.cli.write import spell_out as escaped_line
-from assent.definitions.preview import BREAKS, AnyBlock, diff_lines, split_lines
-from assent.inbox.folding import folded_changes, folded_commands, folded_diff, folded_text
-from assent.inbox.json_values import shown_arguments
-from assent.inbox.templating import environment
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
+from assentry import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
+from assentry.cli.preview import block_lines, preview_lines
+from assentry.cli.write import spell_out as escaped_line
+from assentry.definitions.preview import BREAKS, AnyBlock, diff_lines, split_lines
+from assentry.inbox.folding import folded_changes, folded_commands, folded_diff, folded_text
+from assentry.inbox.json_values import shown_arguments
+from assentry.inbox.templating import environment
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
@@ -257,7 +257,7 @@ def test_one_splitter_for_the_page_and_the_command_line() -> None:
 def test_nothing_that_is_shown_is_cut_where_other_programs_break_lines() -> None:
     """`str.splitlines`, and two filters of templates with it, break at characters that are no line feeds."""
     rooms = [
-        path for room in ROOMS for path in (SOURCES / "assent" / room).rglob("*") if path.suffix in (".py", ".html")
+        path for room in ROOMS for path in (SOURCES / "assentry" / room).rglob("*") if path.suffix in (".py", ".html")
     ]
     assert len(rooms) > 100
     assert [str(path) for path in rooms if re.search(r"splitlines|\| *(indent|wordwrap)\b", path.read_text())] == []

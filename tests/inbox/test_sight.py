@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Edit, RunConfig, Runner, Secret, function_tool
-from assent.core.mask import MASK
-from assent.inbox.mask import masked_journal
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.store.record import Entry, Question
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Edit, RunConfig, Runner, Secret, function_tool
+from assentry.core.mask import MASK
+from assentry.inbox.mask import masked_journal
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.store.record import Entry, Question
+from assentry.testing import ScriptedModel, call
 from tests.inbox.office import hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes

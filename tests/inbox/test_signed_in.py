@@ -3,11 +3,11 @@
 import httpx
 import pytest
 
-import assent.inbox
-from assent import Agent, RunConfig, Runner, function_tool
-from assent.inbox.accounts import accounts_of
-from assent.store import MemoryStore, Question
-from assent.testing import ScriptedModel, call
+import assentry.inbox
+from assentry import Agent, RunConfig, Runner, function_tool
+from assentry.inbox.accounts import accounts_of
+from assentry.store import MemoryStore, Question
+from assentry.testing import ScriptedModel, call
 from tests.inbox.stores import cheap_hashes
 
 __all__ = ["cheap_hashes"]
@@ -19,7 +19,7 @@ LOCAL = "http://localhost:8000"
 
 
 def browser(store: MemoryStore) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(assent.inbox.app(store)), base_url=LOCAL)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(assentry.inbox.app(store)), base_url=LOCAL)
 
 
 async def ask(store: MemoryStore, started_by: str | None = None) -> Question:
@@ -37,7 +37,7 @@ async def sign_in(client: httpx.AsyncClient, store: MemoryStore) -> str:
     """Sign Ann in, and return the CSRF token of her forms."""
     reply = await client.post("/sign-in", data={"name": "ann", "password": PASSWORD})
     assert reply.status_code == 303
-    identity = await accounts_of(store).identity_of_cookie(client.cookies["assent_session"])
+    identity = await accounts_of(store).identity_of_cookie(client.cookies["assentry_session"])
     assert identity is not None and identity.csrf is not None
     return identity.csrf
 
@@ -54,7 +54,7 @@ async def test_a_decision_by_cookie_needs_the_token_of_its_sign_in() -> None:
             {"X-CSRF-Token": "wrong"},
             {"X-CSRF-Token": csrf, "Origin": "https://evil.example"},
             {"X-CSRF-Token": csrf, "Sec-Fetch-Site": "cross-site"},
-            {"X-CSRF-Token": csrf, "Authorization": "Bearer assent_forged_token"},
+            {"X-CSRF-Token": csrf, "Authorization": "Bearer assentry_forged_token"},
         ):
             reply = await client.post(path, json=approve, headers=match | more)
             assert reply.status_code in (401, 403) and reply.headers["content-type"] == "application/problem+json"

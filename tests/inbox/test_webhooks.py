@@ -18,13 +18,13 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from assent import NotFound, Preview, Runner, Secret, UsageError, function_tool
-from assent.cli import main
-from assent.core import facts as f
-from assent.inbox.dispatch import HOLD, RETRIES, Dispatcher, dispatching
-from assent.inbox.webhooks import LONGEST_ARGUMENTS, Webhooks, check_url
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.testing import FakeClock, call
+from assentry import NotFound, Preview, Runner, Secret, UsageError, function_tool
+from assentry.cli import main
+from assentry.core import facts as f
+from assentry.inbox.dispatch import HOLD, RETRIES, Dispatcher, dispatching
+from assentry.inbox.webhooks import LONGEST_ARGUMENTS, Webhooks, check_url
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.testing import FakeClock, call
 from tests.inbox.receiver import Receiver
 from tests.runtime.support import HANGS, SOURCES, scripted
 from tests.store.place import Place
@@ -65,7 +65,7 @@ def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
         return Room(None)
     if request.param == "sqlite":
         return Room(Place(lambda **more: SQLiteStore(tmp_path / "runs.db", **more), None))  # type: ignore[arg-type]
-    from assent.store import PostgresStore
+    from assentry.store import PostgresStore
 
     url = request.getfixturevalue("postgres").database()
     return Room(Place(lambda **more: PostgresStore(url, upgrade=True, **more), None))  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ async def test_a_question_and_its_end_are_told_and_signed(room: Room, receiver: 
         await waiting(store, "r1")
         await store.decide("q_r1", {"type": "approve"}, by="ann", digest="digest of q_r1")
         assert await Webhooks(store).waiting() == {hook.id: 2}
-        sender = Dispatcher(store, base_url="https://inbox.example/assent/")
+        sender = Dispatcher(store, base_url="https://inbox.example/assentry/")
         assert await sender.send_due() == 2 and await sender.send_due() == 0
         assert await Webhooks(store).waiting() == {}
     told, ended = sorted((each.json for each in receiver.got), key=lambda each: each["type"])
@@ -85,7 +85,7 @@ async def test_a_question_and_its_end_are_told_and_signed(room: Room, receiver: 
     assert told["data"] == {
         "question": "q_r1",
         "run": "r1",
-        "link": "https://inbox.example/assent/questions/q_r1",
+        "link": "https://inbox.example/assentry/questions/q_r1",
         "agent": "helper",
         "tool": "send",
         "kind": "approval",
@@ -352,7 +352,7 @@ async def test_a_damaged_message_holds_up_no_other(place: Place, receiver: Recei
     async with place.store() as store:
         await Webhooks(store).add(receiver.url, ["question.asked"])
         await waiting(store, "r1")
-        place.execute("UPDATE assent_outbox SET body = 'x'")
+        place.execute("UPDATE assentry_outbox SET body = 'x'")
         await waiting(store, "r2")
         assert await Dispatcher(store).send_due() == 1
     assert [each.json["data"]["question"] for each in receiver.got] == ["q_r2"]
@@ -364,7 +364,7 @@ async def test_a_damaged_webhook_holds_up_no_other(place: Place, receiver: Recei
         damaged = await Webhooks(store).add(receiver.url, ["question.asked"])
         await Webhooks(store).add(receiver.url, ["question.asked"])
         await waiting(store, "r1")
-        place.execute("UPDATE assent_webhooks SET events = 'x' WHERE id = :id", id=damaged.id)
+        place.execute("UPDATE assentry_webhooks SET events = 'x' WHERE id = :id", id=damaged.id)
         await Dispatcher(store).send_due()
         assert list(await Webhooks(store).waiting()) == [damaged.id]
     assert [each.json["data"]["question"] for each in receiver.got] == ["q_r1"]
@@ -379,7 +379,7 @@ async def test_a_message_that_was_changed_tells_no_other_end_than_the_question_h
         await Webhooks(store).add(receiver.url, ["question.settled"])
         await waiting(store, "r1")
         await store.decide("q_r1", {"type": "reject"}, by="bob", digest="digest of q_r1")
-        place.execute("UPDATE assent_outbox SET body = :body", body=lie)
+        place.execute("UPDATE assentry_outbox SET body = :body", body=lie)
         await Dispatcher(store).send_due()
     [told] = [each.json["data"] for each in receiver.got]
     assert (told["verdict"], told["by"]) == ("reject", "bob")
@@ -417,8 +417,8 @@ async def test_a_store_without_an_outbox_sends_nothing() -> None:
 
 DIES = """
 import asyncio, os, signal, sys
-from assent.inbox.dispatch import Dispatcher
-from assent.store import open_store
+from assentry.inbox.dispatch import Dispatcher
+from assentry.store import open_store
 
 async def work():
     async with open_store(sys.argv[1]) as store:
@@ -444,7 +444,7 @@ async def test_a_process_that_dies_while_it_sends_loses_nothing(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    from assent.store import PostgresStore
+    from assentry.store import PostgresStore
 
     url = str(tmp_path / "runs.db") if kind == "sqlite" else request.getfixturevalue("postgres").database()
     clock = FakeClock(time.time())
@@ -491,7 +491,7 @@ def test_the_command_line_manages_webhooks(
     Verifier(secret).verify(receiver.got[0].body, receiver.got[0].headers)
     receiver.answers = [500]
     code, _, err = cli("test", hook)
-    assert (code, err) == (1, f"assent: the message to {receiver.url} failed: it answered 500\n")
+    assert (code, err) == (1, f"assentry: the message to {receiver.url} failed: it answered 500\n")
     assert cli("enable", hook)[0] == 0 and cli("remove", hook)[0] == 0
     for words in (("remove", hook), ("test", hook), ("enable", hook)):
         code, _, err = cli(*words)

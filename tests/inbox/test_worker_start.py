@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, GuardrailFunctionOutput, RunConfig, function_tool, input_guardrail
-from assent.core.facts import Began, Said
-from assent.engines import Worker
-from assent.errors import UsageError
-from assent.store import MemoryStore
-from assent.store.store import Store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, GuardrailFunctionOutput, RunConfig, function_tool, input_guardrail
+from assentry.core.facts import Began, Said
+from assentry.engines import Worker
+from assentry.errors import UsageError
+from assentry.store import MemoryStore
+from assentry.store.store import Store
+from assentry.testing import ScriptedModel, call
 from tests.inbox.support import client, live_store
 
 __all__ = ["live_store"]

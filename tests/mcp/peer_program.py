@@ -15,10 +15,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, ModelRequest, Runner, RunState
-from assent.mcp import MCPServerStdio
-from assent.store import SQLiteStore
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, RunState
+from assentry.mcp import MCPServerStdio
+from assentry.store import SQLiteStore
+from assentry.testing import ScriptedModel, call
 from tests.mcp.peers import program
 
 

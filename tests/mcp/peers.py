@@ -1,6 +1,6 @@
 """Real MCP servers that others wrote: the versions the tests know, and an installer for them.
 
-`make peers`, or `python -m tests.mcp.peers`, installs into `.venv/peers`, or into the folder that `ASSENT_MCP_PEERS`
+`make peers`, or `python -m tests.mcp.peers`, installs into `.venv/peers`, or into the folder that `ASSENTRY_MCP_PEERS`
 names. The servers of Node's registry share one folder; those of PyPI have an environment for each major version of the
 official SDK. What is there already is kept until a version below changes.
 """
@@ -18,7 +18,7 @@ from benchmarks.environments import NotMade, made
 from benchmarks.peers import Environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HOME = Path(os.environ.get("ASSENT_MCP_PEERS") or ROOT / ".venv" / "peers")
+HOME = Path(os.environ.get("ASSENTRY_MCP_PEERS") or ROOT / ".venv" / "peers")
 
 # All versions are here. Those of Node's registry speak protocol 2025-11-25.
 NODE = {

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assent import Agent, RunHooks
-from assent.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunHooks
+from assentry.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
+from assentry.testing import ScriptedModel, call
 
 SERVERS = Path(__file__).parent / "servers"
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunConfig, Runner, RunState
-from assent.errors import InvalidDecision
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunConfig, Runner, RunState
+from assentry.errors import InvalidDecision
+from assentry.testing import ScriptedModel, call
 from tests.mcp.support import act, agent_of, lines, output, over, raw, run, script, served
 
 BOOK = call("book", {"city": "Rome"})
@@ -271,7 +271,7 @@ def test_a_server_that_does_not_wait_for_the_answer_has_its_result_kept(tmp_path
 def test_over_http_each_question_finds_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     import functools
 
-    from assent.mcp import link
+    from assentry.mcp import link
 
     monkeypatch.setattr(link, "Client", functools.partial(link.Client, mode="legacy"))
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from assent import Runner
-from assent.errors import MCPServerFailed
-from assent.mcp.stdio_transport import Stderr
+from assentry import Runner
+from assentry.errors import MCPServerFailed
+from assentry.mcp.stdio_transport import Stderr
 from tests.mcp.support import Impatient, act, agent_of, lines, output, raw, run, until
 
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that do not end by themselves are ended at once."""
-    monkeypatch.setattr("assent.mcp.stdio_transport.GRACE", 0.2)
+    monkeypatch.setattr("assentry.mcp.stdio_transport.GRACE", 0.2)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_server_that_cannot_be_connected_says_why(
 
 def test_a_command_that_is_not_there_is_named() -> None:
     async def main() -> None:
-        from assent.mcp import MCPServerStdio
+        from assentry.mcp import MCPServerStdio
 
         with pytest.raises(MCPServerFailed, match="no-such-command"):
             await MCPServerStdio({"command": "no-such-command"}).connect()

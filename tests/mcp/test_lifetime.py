@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunHooks, Runner
-from assent.errors import MCPServerFailed
-from assent.testing import ScriptedModel
+from assentry import Agent, RunHooks, Runner
+from assentry.errors import MCPServerFailed
+from assentry.testing import ScriptedModel
 from tests.mcp.support import act, agent_of, lines, output, raw, run, until, written
 
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that do not end by themselves are ended at once."""
-    monkeypatch.setattr("assent.mcp.stdio_transport.GRACE", 0.2)
+    monkeypatch.setattr("assentry.mcp.stdio_transport.GRACE", 0.2)
 
 
 def is_running(pid: int) -> bool:
@@ -36,7 +36,7 @@ def pids(file: Path) -> list[int]:
 
 @pytest.mark.parametrize("grace", [0.2, 0.0])
 def test_a_server_that_will_not_end_is_ended(grace: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.mcp.stdio_transport.GRACE", grace)
+    monkeypatch.setattr("assentry.mcp.stdio_transport.GRACE", grace)
 
     async def main() -> None:
         async with raw("stays", tmp_path / "log") as server:

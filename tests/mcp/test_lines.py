@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.mcp.sdk_words import TOO_LARGE
-from assent.mcp.stdio_transport import LineReader, Stderr, _message
+from assentry.mcp.sdk_words import TOO_LARGE
+from assentry.mcp.stdio_transport import LineReader, Stderr, _message
 
 
 class Chunks:

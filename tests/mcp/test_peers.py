@@ -1,4 +1,4 @@
-"""Assent with MCP servers that others wrote, of two protocol versions, two languages and three SDKs.
+"""Assentry with MCP servers that others wrote, of two protocol versions, two languages and three SDKs.
 
 A server that is not installed skips its tests, and fails them in CI; `make test-peers` installs all of them first.
 """
@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, RunConfig, Runner, RunState, ToolProgressEvent
-from assent.errors import InvalidDefinition
-from assent.mcp import (
+from assentry import Agent, Approve, RunConfig, Runner, RunState, ToolProgressEvent
+from assentry.errors import InvalidDefinition
+from assentry.mcp import (
     MCPServerStdio,
     MCPUtil,
     ToolFilterContext,
     ask_if_destructive,
     create_static_tool_filter,
 )
-from assent.store import SQLiteStore
-from assent.testing import ScriptedModel, call
+from assentry.store import SQLiteStore
+from assentry.testing import ScriptedModel, call
 from tests.mcp.peers import HOME, NODE, SDK_1, SDK_2, Missing, program
 
 pytestmark = pytest.mark.peers

@@ -9,11 +9,11 @@ import pytest
 from mcp.types import Tool as Listed
 from mcp.types import ToolAnnotations
 
-from assent import Runner
-from assent.errors import InvalidDefinition
-from assent.mcp import MCPServerStdio, ask_if_destructive, ask_unless_read_only
-from assent.mcp.approval_rule import policy_from
-from assent.testing import call
+from assentry import Runner
+from assentry.errors import InvalidDefinition
+from assentry.mcp import MCPServerStdio, ask_if_destructive, ask_unless_read_only
+from assentry.mcp.approval_rule import policy_from
+from assentry.testing import call
 from tests.mcp.support import act, agent_of, lines, output, raw, run
 
 NAMES = {"a", "b", "c", "secret"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mcp.types import Tool as Listed
 
-from assent import Agent, Runner, function_tool
-from assent.errors import InvalidArguments, InvalidDefinition, MCPServerFailed
-from assent.mcp import (
+from assentry import Agent, Runner, function_tool
+from assentry.errors import InvalidArguments, InvalidDefinition, MCPServerFailed
+from assentry.mcp import (
     MCPServerSse,
     MCPServerStdio,
     MCPServerStreamableHttp,
@@ -19,7 +19,7 @@ from assent.mcp import (
     ToolFilterContext,
     create_static_tool_filter,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.mcp.support import act, agent_of, lines, output, raw, run
 from tests.runtime.support import python
 
@@ -283,7 +283,7 @@ def test_a_servers_name_shows_no_secret_of_its_address() -> None:
 
 def test_the_sdk_is_imported_only_when_a_server_is_connected() -> None:
     said = python(
-        "import sys, assent.mcp; assent.mcp.MCPServerStdio({'command': 'x'}); "
+        "import sys, assentry.mcp; assentry.mcp.MCPServerStdio({'command': 'x'}); "
         "print([name for name in ('mcp', 'httpx2', 'anyio', 'jsonschema') if name in sys.modules])"
     )
     assert said.stdout.strip() == "[]"
@@ -292,8 +292,8 @@ def test_the_sdk_is_imported_only_when_a_server_is_connected() -> None:
 def test_without_the_sdk_the_error_says_what_to_install() -> None:
     said = python(
         "import sys, asyncio; sys.modules['mcp'] = None\n"
-        "from assent.mcp import MCPServerStdio\n"
+        "from assentry.mcp import MCPServerStdio\n"
         "try: asyncio.run(MCPServerStdio({'command': 'x'}).connect())\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    assert said.stdout.startswith("UsageError") and 'pip install "assent[mcp]"' in said.stdout
+    assert said.stdout.startswith("UsageError") and 'pip install "assentry[mcp]"' in said.stdout

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunConfig, Runner
-from assent.definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from assent.errors import MCPServerFailed, UsageError
-from assent.mcp import MCPServer
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunConfig, Runner
+from assentry.definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from assentry.errors import MCPServerFailed, UsageError
+from assentry.mcp import MCPServer
+from assentry.testing import ScriptedModel, call
 from tests.mcp.support import Impatient, agent_of, lines, output, over, run, script, served, until
 
 KINDS = ("stdio", "sse", "streamable-http")

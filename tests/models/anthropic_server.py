@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-from assent.testing import ScriptedCall
+from assentry.testing import ScriptedCall
 from tests.models.openai_server import Answer, Asked, Exchange, Item
 from tests.models.wire_types import misfit
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from assent.testing import ScriptedCall
+from assentry.testing import ScriptedCall
 from tests.models.openai_server import Answer, Asked, Exchange, Item, refusing
 from tests.models.wire_types import misfit
 

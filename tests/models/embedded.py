@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from assent.errors import UsageError
-from assent.models.embedded_parts import check_installed, weights_file
+from assentry.errors import UsageError
+from assentry.models.embedded_parts import check_installed, weights_file
 
 TEMPLATE = """
 {%- if messages[0]['role'] == 'system' or tools %}<|im_start|>system

@@ -11,7 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
-from assent.testing import ScriptedCall
+from assentry.testing import ScriptedCall
 
 USAGE = {
     "input_tokens": 36,

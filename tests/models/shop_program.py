@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assent import (
+from assentry import (
     Agent,
     AnthropicModel,
     EmbeddedModel,

@@ -17,7 +17,7 @@ from anthropic import AsyncAnthropic
 from anthropic.types import ToolUseBlockParam
 from pydantic import BaseModel
 
-from assent import (
+from assentry import (
     Agent,
     AnthropicModel,
     InvalidDefinition,
@@ -33,7 +33,7 @@ from assent import (
     Usage,
     UsageError,
 )
-from assent.models.wire import WIRE, responses_items
+from assentry.models.wire import WIRE, responses_items
 from tests.models import anthropic_server, openai_server
 from tests.models.anthropic_server import (
     begun,
@@ -573,7 +573,7 @@ async def test_without_a_key_it_is_said_where_it_goes(
 async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-another")  # so that no client is there already
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(UsageError, match=r"pip install 'assent\[anthropic\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'assentry\[anthropic\]'"):
         [each async for each in AnthropicModel("claude-opus-5").stream(HELLO)]
 
 
@@ -596,7 +596,7 @@ def test_what_is_no_client_and_no_time_is_refused() -> None:
 def test_a_program_ends_without_a_word(server: OpenAIServer, environment: None) -> None:
     code = """
         import asyncio
-        from assent import Agent, Runner
+        from assentry import Agent, Runner
 
         agent = Agent("agent", model="anthropic/claude-opus-5")
         print(Runner.run_sync(agent, "Hello?").final_output)

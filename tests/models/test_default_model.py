@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, EmbeddedModel, InvalidDefinition, OpenAIResponsesModel, Runner, UsageError, set_default_model
-from assent.models import default
-from assent.models.default import default_model
-from assent.testing import ScriptedModel
+from assentry import (
+    Agent,
+    EmbeddedModel,
+    InvalidDefinition,
+    OpenAIResponsesModel,
+    Runner,
+    UsageError,
+    set_default_model,
+)
+from assentry.models import default
+from assentry.models.default import default_model
+from assentry.testing import ScriptedModel
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +32,8 @@ def test_without_any_one_sentence_names_the_ways() -> None:
         Runner.run_sync(Agent("a"), "go")
     assert str(caught.value) == (
         "Agent 'a' has no model; give Agent(model=...) or RunConfig(model=...), call set_default_model(...), set "
-        "ASSENT_MODEL to a model's name or OPENAI_API_KEY to a key, or install the embedded model: "
-        "assent models install embedded"
+        "ASSENTRY_MODEL to a model's name or OPENAI_API_KEY to a key, or install the embedded model: "
+        "assentry models install embedded"
     )
 
 
@@ -51,12 +59,12 @@ def test_a_key_selects_openais_default_model(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_environments_name_comes_before_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setenv("ASSENT_MODEL", "embedded")
+    monkeypatch.setenv("ASSENTRY_MODEL", "embedded")
     assert isinstance(default_model("a"), EmbeddedModel)
 
 
 def test_what_was_set_comes_before_the_environment_and_none_unsets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSENT_MODEL", "embedded")
+    monkeypatch.setenv("ASSENTRY_MODEL", "embedded")
     set_default_model("gpt-5.2")
     assert isinstance(default_model("a"), OpenAIResponsesModel)
     set_default_model(None)
@@ -64,8 +72,8 @@ def test_what_was_set_comes_before_the_environment_and_none_unsets_it(monkeypatc
 
 
 def test_a_wrong_name_in_the_environment_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSENT_MODEL", "nobody/nothing")
-    with pytest.raises(InvalidDefinition, match="ASSENT_MODEL: no provider is known for the model 'nobody/nothing'"):
+    monkeypatch.setenv("ASSENTRY_MODEL", "nobody/nothing")
+    with pytest.raises(InvalidDefinition, match="ASSENTRY_MODEL: no provider is known for the model 'nobody/nothing'"):
         Runner.run_sync(Agent("a"), "go")
 
 

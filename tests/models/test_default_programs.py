@@ -18,7 +18,7 @@ PROGRAM = PROGRAM.replace(", model=model)", ")").replace("How warm is it?", "How
 def test_a_program_whose_agent_has_no_model_runs_as_it_is_written(embedded: None, tmp_path: Path) -> None:
     assert "model=" not in PROGRAM
     (tmp_path / "weather.py").write_text(PROGRAM, "utf-8")
-    keyless = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ASSENT_MODEL"))}
+    keyless = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ASSENTRY_MODEL"))}
     ended = subprocess.run(
         [sys.executable, "weather.py"],
         input="y\n" * 10,

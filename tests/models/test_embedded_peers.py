@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSettings, Runner
-from assent.models.delta import as_dict
+from assentry import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSettings, Runner
+from assentry.models.delta import as_dict
 from tests.models.shop_program import DIALECTS, model_of, shop
 from tests.runtime.support import python
 
@@ -79,7 +79,7 @@ async def test_the_embedded_models_output_fits_its_type() -> None:
 def test_a_forked_child_has_an_embedded_engine_of_its_own_and_ends() -> None:
     code = """
         import os
-        from assent import Agent, ModelSettings, Runner
+        from assentry import Agent, ModelSettings, Runner
         agent = Agent("a", model="embedded", model_settings=ModelSettings(max_tokens=3))
         Runner.run_sync(agent, "Hello!")
         child = os.fork()

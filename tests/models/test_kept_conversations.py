@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from assent import (
+from assentry import (
     Agent,
     HostedMCPTool,
     ModelFailed,

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langchain_core.messages.tool import tool_call_chunk
 from pydantic import BaseModel
 
-from assent import (
+from assentry import (
     Agent,
     InvalidDefinition,
     ModelFailed,
@@ -27,11 +27,11 @@ from assent import (
     UsageError,
     register_provider,
 )
-from assent.models import named
-from assent.models.langchain import LangChainModel
-from assent.models.wire import responses_items
-from assent.testing import ScriptedModel, call
-from assent.threads import (
+from assentry.models import named
+from assentry.models.langchain import LangChainModel
+from assentry.models.wire import responses_items
+from assentry.testing import ScriptedModel, call
+from assentry.threads import (
     Command,
     HumanInTheLoopMiddleware,
     InMemorySaver,

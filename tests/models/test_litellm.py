@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     InvalidDefinition,
     LitellmModel,
@@ -28,8 +28,8 @@ from assent import (
     Usage,
     UsageError,
 )
-from assent.models.litellm import _join_thinking
-from assent.testing import check_model
+from assentry.models.litellm import _join_thinking
+from assentry.testing import check_model
 from tests.models import anthropic_server, chat_server
 from tests.models.chat_server import call_deltas, chunk, endless, judge, replying, saying, streaming
 from tests.models.openai_server import Answer, OpenAIServer, refusing
@@ -208,6 +208,6 @@ def test_a_model_has_a_name_and_a_provider() -> None:
 
 def test_without_the_extra_it_is_said_how_to_get_it() -> None:
     code = """import sys; sys.modules["litellm"] = None
-from assent import Agent, Runner
+from assentry import Agent, Runner
 Runner.run_sync(Agent("a", model="litellm/gemini/x"), "Hello?")"""
-    assert "pip install 'assent[litellm]'" in python(code).stderr.splitlines()[-1]
+    assert "pip install 'assentry[litellm]'" in python(code).stderr.splitlines()[-1]

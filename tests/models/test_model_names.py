@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     AnthropicModel,
     InvalidDefinition,
@@ -20,10 +20,10 @@ from assent import (
     function_tool,
     register_provider,
 )
-from assent.definitions.agent import model_of
-from assent.models import named
-from assent.testing import ScriptedModel
-from assent.threads import (
+from assentry.definitions.agent import model_of
+from assentry.models import named
+from assentry.testing import ScriptedModel
+from assentry.threads import (
     AgentMiddleware,
     AIMessage,
     Command,
@@ -148,8 +148,8 @@ def test_naming_a_model_needs_no_key_and_loads_no_client() -> None:
     code = """
         import os, sys
         os.environ.pop("OPENAI_API_KEY", None)
-        from assent import Agent, RunConfig
-        from assent.threads import create_agent
+        from assentry import Agent, RunConfig
+        from assentry.threads import create_agent
         Agent("a", model="gpt-5.2"), RunConfig(model="openai:gpt-5.2"), create_agent("openai/gpt-5.2")
         Agent("a", model="anthropic/x"), Agent("a", model="litellm/x/y"), Agent("a", model="openai_chat/x")
         heavy = {"anthropic", "langchain_core", "litellm", "openai", "httpx", "httpx2"}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from assent import Agent, ModelSettings, RunConfig, Runner
-from assent.errors import InvalidDefinition
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelSettings, RunConfig, Runner
+from assentry.errors import InvalidDefinition
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import reloaded, scripted, sending
 
 

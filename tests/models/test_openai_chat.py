@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from assent import (
+from assentry import (
     Agent,
     InvalidDefinition,
     ModelFailed,
@@ -29,7 +29,7 @@ from assent import (
     Usage,
     UsageError,
 )
-from assent.models.wire import WIRE, responses_items
+from assentry.models.wire import WIRE, responses_items
 from tests.models import openai_server
 from tests.models.chat_server import (
     USAGE,

@@ -15,10 +15,10 @@ from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
 
-import assent.models.client
-import assent.models.openai_client
-import assent.models.openai_responses
-from assent import (
+import assentry.models.client
+import assentry.models.openai_client
+import assentry.models.openai_responses
+from assentry import (
     Agent,
     InvalidDefinition,
     ModelFailed,
@@ -35,8 +35,8 @@ from assent import (
     Usage,
     UsageError,
 )
-from assent.models.delta import as_dict
-from assent.testing import ScriptedModel
+from assentry.models.delta import as_dict
+from assentry.testing import ScriptedModel
 from tests.models.openai_server import (
     Answer,
     Exchange,
@@ -444,7 +444,7 @@ async def test_an_address_that_is_none_is_said_to_be(environment: None, monkeypa
 async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     model = OpenAIResponsesModel("gpt-5.2")
-    with pytest.raises(UsageError, match=r"pip install 'assent\[openai\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'assentry\[openai\]'"):
         await heard(model)
 
 
@@ -514,7 +514,7 @@ async def test_a_task_that_is_cancelled_closes_the_http_response(server: OpenAIS
 
 def kept() -> int:
     gc.collect()
-    return sum(map(len, assent.models.client._clients.values()))
+    return sum(map(len, assentry.models.client._clients.values()))
 
 
 async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, environment: None) -> None:
@@ -565,7 +565,7 @@ def test_a_loop_that_was_just_closed_is_forgotten(server: OpenAIServer, environm
 
     async def ask() -> None:
         await heard(model)
-        clients.append(await assent.models.openai_client.shared_client())
+        clients.append(await assentry.models.openai_client.shared_client())
 
     server.script(saying("Yes."), saying("Yes."))
     loop = asyncio.new_event_loop()
@@ -591,7 +591,7 @@ def test_blocking_calls_work_in_and_outside_of_a_loop(server: OpenAIServer, envi
 def test_a_program_ends_without_a_word(server: OpenAIServer, environment: None) -> None:
     code = """
         import asyncio, threading
-        from assent import Agent, Runner
+        from assentry import Agent, Runner
 
         agent = Agent("agent", model="gpt-5.2")
         ask = lambda: print(Runner.run_sync(agent, "Hello?").final_output)
@@ -732,7 +732,7 @@ async def test_a_request_that_may_have_changed_a_conversation_is_not_repeated(
 async def test_a_request_in_a_conversation_that_was_refused_for_its_rate_is_made_again(
     server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assent.models.openai_responses, "PAUSE", 0.0)
+    monkeypatch.setattr(assentry.models.openai_responses, "PAUSE", 0.0)
     server.script(refusing(429, "Slowly."), saying("Now."))
     async with AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=2) as client:
         model = OpenAIResponsesModel("gpt-5.2", client)

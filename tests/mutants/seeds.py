@@ -10,11 +10,11 @@ from .mutant import Fault, Mutant, Text, named, path_of
 CORE, RUNTIME = "core", "runtime"
 
 WHERE: list[tuple[str, str, Callable[[Text], Iterator[Fault]]]] = [
-    ("assent.core.rules", CORE, table.faults),
-    ("assent.core.fold", CORE, condition.faults),
-    ("assent.core.run", CORE, condition.faults),
-    ("assent.approval.gate", RUNTIME, condition.faults),
-    ("assent.runtime.steps.door", RUNTIME, condition.faults),
+    ("assentry.core.rules", CORE, table.faults),
+    ("assentry.core.fold", CORE, condition.faults),
+    ("assentry.core.run", CORE, condition.faults),
+    ("assentry.approval.gate", RUNTIME, condition.faults),
+    ("assentry.runtime.steps.door", RUNTIME, condition.faults),
 ]
 
 
@@ -27,5 +27,5 @@ def mutants() -> list[Mutant]:
     ]
 
 
-CONTROL = Mutant("no fault", "assent.core.rules", CORE, Fault("no fault", 0, 0, ""))
+CONTROL = Mutant("no fault", "assentry.core.rules", CORE, Fault("no fault", 0, 0, ""))
 """The code as it is: the tests must pass on it, or what they say of the others means nothing."""

@@ -1,6 +1,6 @@
 """A trial: the tests run on one mutant, in a process of its own, until one fails.
 
-The process is a fork of one that has imported everything but Assent and its tests, which are imported in it with the
+The process is a fork of one that has imported everything but Assentry and its tests, which are imported in it with the
 fault in place; so a trial that ends early costs a fraction of a second. Nothing is written anywhere.
 """
 
@@ -215,7 +215,7 @@ def _try(mutant: Mutant, judges: Iterable[str], answer: Connection) -> None:
 
 def trials(mutants: Iterable[Mutant], jobs: int, judges: Callable[[Mutant], Iterable[str]]) -> Iterator[Verdict]:
     """The verdict on each mutant, as they come in."""
-    assert not any(name.partition(".")[0] == "assent" for name in sys.modules), "it would not be imported again"
+    assert not any(name.partition(".")[0] == "assentry" for name in sys.modules), "it would not be imported again"
     context = multiprocessing.get_context("fork")
     waiting = deque(mutants)
     running: dict[Connection, tuple[Any, Mutant, float]] = {}

@@ -10,22 +10,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assent.store import SQLiteStore
+from assentry.store import SQLiteStore
 from benchmarks import recordings, report
 from benchmarks.__main__ import main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
 from benchmarks.drivers import (
-    assent_models,
-    assent_realtime,
-    assent_store,
+    assentry_models,
+    assentry_realtime,
+    assentry_store,
     bare_mcp,
     bare_realtime,
     bare_sqlite,
     client_alone,
 )
-from benchmarks.drivers.assent import Driver
+from benchmarks.drivers.assentry import Driver
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
 from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, PEERS, RUNTIMES, THREADS, WITH_MCP
@@ -94,7 +94,7 @@ async def test_a_driver_that_runs_a_call_before_it_is_approved_fails() -> None:
 
 
 async def test_a_driver_that_loses_a_decision_fails() -> None:
-    class Deaf(assent_store.Driver):
+    class Deaf(assentry_store.Driver):
         async def decide(self, agent: Any, kept: Any) -> None:
             pass
 
@@ -118,7 +118,7 @@ async def test_a_model_that_sends_no_answers_back_fails(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", recordings.DIALECTS)
 async def test_a_model_that_loses_a_delta_fails(dialect: str) -> None:
-    class Lossy(assent_models.Driver):
+    class Lossy(assentry_models.Driver):
         async def streamed(self, agent: Any) -> list[str]:
             return (await super().streamed(agent))[1:]
 
@@ -128,7 +128,7 @@ async def test_a_model_that_loses_a_delta_fails(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", recordings.DIALECTS)
-@pytest.mark.parametrize("peer", [assent_models, client_alone])
+@pytest.mark.parametrize("peer", [assentry_models, client_alone])
 async def test_every_scenario_of_a_dialect_passes_its_checks(peer: Any, dialect: str) -> None:
     driver, clock = peer.make(), Clock()
     for scenario, n in (("dialect_stream", 3), ("dialect_turns", 2), ("dialect_run", 2)):
@@ -146,7 +146,7 @@ def test_a_recorded_reply_has_an_event_for_each_delta(dialect: str) -> None:
 
 
 def test_a_dialect_is_compared_with_the_peers_that_speak_it_and_with_the_client_alone() -> None:
-    values = {"assent-models": 10, "client-alone": 8, "openai-agents-models": 20, "pydantic-ai-models": 40}
+    values = {"assentry-models": 10, "client-alone": 8, "openai-agents-models": 20, "pydantic-ai-models": 40}
     found = compare(values, IN_DIALECT["chat"])
     assert (found.subject, found.fastest, found.to_yardstick) == (10, "openai-agents-models", 1.25)
     assert compare(values, IN_DIALECT["anthropic"]).fastest == "pydantic-ai-models"
@@ -163,13 +163,13 @@ async def test_a_driver_that_leaves_out_a_call_of_an_mcp_server_fails() -> None:
 
 
 def test_a_call_of_an_mcp_server_is_compared_with_peers_that_call_it_and_with_the_client_alone() -> None:
-    values = {"assent-mcp": 10, "bare-mcp": 8, "openai-agents-mcp": 40, "pydantic-ai-mcp": 20}
+    values = {"assentry-mcp": 10, "bare-mcp": 8, "openai-agents-mcp": 40, "pydantic-ai-mcp": 20}
     found = compare(values, WITH_MCP)
     assert (found.subject, found.fastest, found.to_yardstick) == (10, "pydantic-ai-mcp", 1.25)
     assert RUNTIMES.rivals.isdisjoint(values)
 
 
-@pytest.mark.parametrize("peer", [assent_realtime, bare_realtime])
+@pytest.mark.parametrize("peer", [assentry_realtime, bare_realtime])
 async def test_every_scenario_of_live_sessions_passes_its_checks(peer: Any) -> None:
     driver, clock = peer.make(), Clock()
     forget()
@@ -181,7 +181,7 @@ async def test_every_scenario_of_live_sessions_passes_its_checks(peer: Any) -> N
 
 
 async def test_a_live_session_that_loses_audio_fails() -> None:
-    class Lossy(assent_realtime.Driver):
+    class Lossy(assentry_realtime.Driver):
         async def audio(self, session: Any, n: int) -> list[bytes]:
             return (await super().audio(session, n))[1:]
 
@@ -190,7 +190,7 @@ async def test_a_live_session_that_loses_audio_fails() -> None:
 
 
 async def test_a_live_session_that_runs_a_call_before_it_is_approved_fails() -> None:
-    class Hasty(assent_realtime.Driver):
+    class Hasty(assentry_realtime.Driver):
         async def session(self, stack: Any) -> Any:
             body("wire", "Lisbon", 1, "at once")
             return await super().session(stack)
@@ -201,13 +201,13 @@ async def test_a_live_session_that_runs_a_call_before_it_is_approved_fails() -> 
 
 
 def test_a_live_session_is_compared_with_a_peers_and_with_websockets_alone() -> None:
-    found = compare({"assent-realtime": 20, "bare-realtime": 10, "openai-agents-realtime": 50}, LIVE)
+    found = compare({"assentry-realtime": 20, "bare-realtime": 10, "openai-agents-realtime": 50}, LIVE)
     assert (found.subject, found.to_rival, found.to_yardstick) == (20, 0.4, 2)
     assert RUNTIMES.rivals.isdisjoint(LIVE.rivals)
 
 
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
-    driver = assent_store.make("sqlite")
+    driver = assentry_store.make("sqlite")
     changes = await driver.recorded(3)
     async with SQLiteStore(tmp_path / "store.db") as store:
         for change in changes:
@@ -216,7 +216,7 @@ async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     bare = bare_sqlite.opened(tmp_path / "bare.db", source.schema)
     for transaction in source.transactions(changes):
         bare_sqlite.write(bare, transaction)
-    for table in ("assent_journal", "assent_questions", "assent_definitions"):
+    for table in ("assentry_journal", "assentry_questions", "assentry_definitions"):
         rows = source.connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
         assert rows and bare.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() == rows
     bare.close()
@@ -242,10 +242,10 @@ def test_useful_bytes_are_those_of_the_transcript() -> None:
 
 
 def test_the_median_is_of_the_counted_repetitions() -> None:
-    counted = [record("turns-1", "assent", number, run=spent) for number, spent in enumerate([30, 10, 20])]
-    summary = Summary([record("turns-1", "assent", -1, run=9000), *counted])
-    assert summary.values("turns-1", CPU) == {"assent": 20}
-    assert summary.values("turns-1", Measure("", "wall", "run")) == {"assent": 40}
+    counted = [record("turns-1", "assentry", number, run=spent) for number, spent in enumerate([30, 10, 20])]
+    summary = Summary([record("turns-1", "assentry", -1, run=9000), *counted])
+    assert summary.values("turns-1", CPU) == {"assentry": 20}
+    assert summary.values("turns-1", Measure("", "wall", "run")) == {"assentry": 40}
 
 
 def test_the_whole_is_the_sum_of_a_repetitions_phases() -> None:
@@ -259,16 +259,16 @@ def test_metrics_have_medians_too() -> None:
     assert summary.values("pause-0", Measure("", "metric", "state_bytes")) == {"lean": 7}
 
 
-def test_the_fastest_peer_is_neither_assent_nor_a_yardstick() -> None:
-    found = compare({"floor": 1, "lean": 4, "assent": 10, "pydantic-ai": 50, "openai-agents": 200})
+def test_the_fastest_peer_is_neither_assentry_nor_a_yardstick() -> None:
+    found = compare({"floor": 1, "lean": 4, "assentry": 10, "pydantic-ai": 50, "openai-agents": 200})
     assert (found.fastest, found.rival) == ("pydantic-ai", 50)
     assert found.to_rival == pytest.approx(0.2)
     assert found.to_yardstick == pytest.approx(2.5)
-    assert {"assent", "floor", "lean"}.isdisjoint(RUNTIMES.rivals)
+    assert {"assentry", "floor", "lean"}.isdisjoint(RUNTIMES.rivals)
 
 
 def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> None:
-    values = {"assent": 1, "assent-sqlite": 10, "bare-sqlite": 5, "langgraph-sqlite": 50, "langgraph-postgres": 20}
+    values = {"assentry": 1, "assentry-sqlite": 10, "bare-sqlite": 5, "langgraph-sqlite": 50, "langgraph-postgres": 20}
     found = compare(values, IN_SQLITE)
     assert (found.subject, found.fastest, found.yardstick) == (10, "langgraph-sqlite", 5)
     assert compare(values, IN_POSTGRES).yardstick is None
@@ -282,7 +282,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
 def test_what_was_not_measured_has_no_ratio() -> None:
     found = compare({"langgraph": 5, "lean": 4})
     assert (found.subject, found.fastest, found.to_rival, found.to_yardstick) == (None, "langgraph", None, None)
-    alone = compare({"assent": 5})
+    alone = compare({"assentry": 5})
     assert (alone.fastest, alone.rival, alone.to_rival, alone.yardstick) == (None, None, None, None)
 
 
@@ -294,9 +294,9 @@ def test_nothing_is_divided_by_nothing() -> None:
 # -- the report ------------------------------------------------------------------------------------
 
 
-def test_a_table_shows_assent_the_fastest_peer_and_the_lean_loop() -> None:
+def test_a_table_shows_assentry_the_fastest_peer_and_the_lean_loop() -> None:
     records = [
-        record("turns-1", "assent", run=150_000),
+        record("turns-1", "assentry", run=150_000),
         record("turns-1", "lean", run=50_000),
         record("turns-1", "openai-agents", run=6_000_000),
         record("turns-1", "langgraph", run=7_500_000),
@@ -305,24 +305,24 @@ def test_a_table_shows_assent_the_fastest_peer_and_the_lean_loop() -> None:
     assert "| 1 turn | 150 µs | openai-agents, 6.00 ms | 0.025 | 50.0 µs | 3.0 |" in table
 
 
-def test_a_scenario_that_assent_lacks_is_a_dash() -> None:
+def test_a_scenario_that_assentry_lacks_is_a_dash() -> None:
     records = [record("nested", "lean", run=1000), record("nested", "pydantic-ai", run=2000)]
     table = report.tables(Summary(records), chosen(CASES, ["nested"]))
     assert "| inside an agent that is a tool | - | pydantic-ai, 2.00 µs | - | 1.00 µs | - |" in table
 
 
 def test_the_details_show_every_peer_with_wall_time() -> None:
-    records = [record("turns-1", "assent", run=1_000), record("turns-1", "langgraph", run=2_000)]
+    records = [record("turns-1", "assentry", run=1_000), record("turns-1", "langgraph", run=2_000)]
     details = report.details(Summary(records), chosen(CASES, ["turns"]))
-    assert "| case | assent | langgraph |" in details
+    assert "| case | assentry | langgraph |" in details
     assert "| 1 turn | 1.00 µs / 2.00 µs | 2.00 µs / 4.00 µs |" in details
     assert "| 400 turns | - | - |" in details
 
 
 def test_the_page_says_who_was_left_out() -> None:
-    page = report.page(Summary([]), [], {"assent": "0.1"}, {"langgraph-postgres": "Traceback\nno server"}, "plot.svg")
+    page = report.page(Summary([]), [], {"assentry": "0.1"}, {"langgraph-postgres": "Traceback\nno server"}, "plot.svg")
     assert "- langgraph-postgres: no server" in page
-    assert "assent 0.1" in page
+    assert "assentry 0.1" in page
 
 
 @pytest.mark.parametrize(
@@ -345,12 +345,12 @@ def test_the_plot_has_a_line_a_peer_and_is_well_formed() -> None:
     records = [
         record(name, peer, run=spent * factor)
         for name, factor in [("turns-1", 1), ("turns-10", 9), ("import", 1000)]
-        for peer, spent in [("assent", 100), ("lean", 30), ("langgraph", 5000)]
+        for peer, spent in [("assentry", 100), ("lean", 30), ("langgraph", 5000)]
     ]
     picture = ElementTree.fromstring(plot(Summary(records), CASES))
     space = {"svg": "http://www.w3.org/2000/svg"}
     lines = [title.text for title in picture.iterfind(".//svg:g/svg:title", space)]
-    assert sorted(lines) == ["assent", "assent", "langgraph", "langgraph", "lean", "lean"]  # two panels
+    assert sorted(lines) == ["assentry", "assentry", "langgraph", "langgraph", "lean", "lean"]  # two panels
 
 
 # -- the tables of the benchmark itself ------------------------------------------------------------

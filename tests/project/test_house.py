@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-SOURCE = ROOT / "src" / "assent"
+SOURCE = ROOT / "src" / "assentry"
 LONGEST = 60
 """The most lines of a function's code, its docstring and signature left out."""
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     grimp = pytest.importorskip("grimp", reason="it comes with import-linter, in the development environment")
-    graph = grimp.build_graph("assent", cache_dir=None)
+    graph = grimp.build_graph("assentry", cache_dir=None)
     try:
         TopologicalSorter({each: graph.find_modules_directly_imported_by(each) for each in graph.modules}).prepare()
     except CycleError as error:

@@ -90,9 +90,9 @@ def test_a_border_is_moved_and_what_cannot_be_left_out_is_turned_round() -> None
 
 
 def test_every_row_is_dropped_led_elsewhere_and_added_where_it_is_not() -> None:
-    from assent.core.rules import ANSWERS, NEXT, ROWS, Phase
+    from assentry.core.rules import ANSWERS, NEXT, ROWS, Phase
 
-    faults = [fault.what for fault in table.faults(Text(path_of("assent.core.rules").read_bytes()))]
+    faults = [fault.what for fault in table.faults(Text(path_of("assentry.core.rules").read_bytes()))]
     assert sum(what.endswith("dropped") for what in faults) == len(ROWS)
     assert sum(" leads to " in what for what in faults) == len(ROWS) * (len(Phase) - 1)
     assert sum(" added, " in what for what in faults) == len(NEXT) * len(Phase) - len(ROWS)

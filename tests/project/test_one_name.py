@@ -4,9 +4,9 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-import assent
+import assentry
 
-SOURCE = Path(assent.__file__).parent
+SOURCE = Path(assentry.__file__).parent
 SKINS = ("agents", "threads")
 """The packages that repeat the names of another library by their nature."""
 MOST = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from assent.core import facts as f
+from assentry.core import facts as f
 from tests.property.ledger import Ledger, Line, Path, Place
 
 FITS: dict[str, set[str]] = {

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 from msgspec.json import decode
 
-from assent.core import facts as f
+from assentry.core import facts as f
 
 Path = tuple[str, ...]
 

@@ -15,8 +15,8 @@ from hypothesis.stateful import initialize, rule
 from msgspec import Raw
 from msgspec.structs import replace
 
-from assent.core import facts as f
-from assent.core.run import CallState, owed, questions, status
+from assentry.core import facts as f
+from assentry.core.run import CallState, owed, questions, status
 from tests.core.support import FACTS, KINDS, Path, asked, finished, js, said, snapshot
 from tests.property.law import FITS, fits, in_body, voidable
 from tests.property.ledger import Line

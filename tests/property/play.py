@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Decision,
@@ -25,13 +25,13 @@ from assent import (
     RunState,
     ToolApprovalItem,
 )
-from assent.core import codec
-from assent.core import facts as f
-from assent.core.run import Run
-from assent.core.transcript import entry_items, said_items
-from assent.errors import ModelFailed, SessionFailed, TripwireTriggered
-from assent.runtime.journal import Journal
-from assent.runtime.session_sync import unsaved
+from assentry.core import codec
+from assentry.core import facts as f
+from assentry.core.run import Run
+from assentry.core.transcript import entry_items, said_items
+from assentry.errors import ModelFailed, SessionFailed, TripwireTriggered
+from assentry.runtime.journal import Journal
+from assentry.runtime.session_sync import unsaved
 from tests.core.support import snapshot
 from tests.property.promise import Account, acceptable
 from tests.property.world import WORLDS, Boom, Item, Outside, World, guarded_output, output_trips

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.json import decode
 
-from assent.core import facts as f
+from assentry.core import facts as f
 from tests.property.world import Effect, Outside, World
 
 Path = tuple[str, ...]

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from assent import MaxTurnsExceeded, RunConfig, Runner, RunState
-from assent.core import facts as f
-from assent.errors import (
+from assentry import MaxTurnsExceeded, RunConfig, Runner, RunState
+from assentry.core import facts as f
+from assentry.errors import (
     AlreadyDecided,
     LeaseLost,
     ModelFailed,
@@ -24,9 +24,9 @@ from assent.errors import (
     RunNotFound,
     TripwireTriggered,
 )
-from assent.runtime.state import state_of
-from assent.store import Change, Entry, Filter, Lease, Page, Question, Store, Stored
-from assent.testing import FakeClock
+from assentry.runtime.state import state_of
+from assentry.store import Change, Entry, Filter, Lease, Page, Question, Store, Stored
+from assentry.testing import FakeClock
 from tests.property.play import COUNTS, Ending, Play
 from tests.property.world import Boom, Memory, World
 from tests.runtime.support import UNRENEWED

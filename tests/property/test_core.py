@@ -8,8 +8,8 @@ from typing import ClassVar, get_args
 
 from hypothesis import HealthCheck, Phase, settings
 
-from assent.core.rules import ROWS
-from assent.core.run import Status
+from assentry.core.rules import ROWS
+from assentry.core.run import Status
 from tests.core.support import EFFECTS, FACTS
 from tests.draws import examples
 from tests.property.machine import CAST, Machine

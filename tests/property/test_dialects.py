@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
-from assent import ModelRequest, UsageError
-from assent.models import anthropic, langchain, openai_chat
-from assent.models.anthropic import AnthropicReply
-from assent.models.langchain import LangChainReply
-from assent.models.openai_chat import ChatReply
-from assent.models.wire import WIRE
+from assentry import ModelRequest, UsageError
+from assentry.models import anthropic, langchain, openai_chat
+from assentry.models.anthropic import AnthropicReply
+from assentry.models.langchain import LangChainReply
+from assentry.models.openai_chat import ChatReply
+from assentry.models.wire import WIRE
 from tests.draws import examples
 from tests.models.anthropic_server import begun, block_events, stopped
 

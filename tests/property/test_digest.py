@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assent.core.digest import BadJSON, canonical, digest, parse, parse_object, plain
-from assent.core.wording import clean_text, described, holds, shortened
+from assentry.core.digest import BadJSON, canonical, digest, parse, parse_object, plain
+from assentry.core.wording import clean_text, described, holds, shortened
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words

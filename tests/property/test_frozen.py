@@ -16,12 +16,12 @@ from mcp.types import Tool as Listed
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
-from assent import Agent, ApplyPatchTool, ShellTool, Tool, WorkspaceEditor, function_tool, handoff
-from assent.approval.tool_snapshot import ToolSnapshot
-from assent.core.digest import canonical
-from assent.errors import InvalidArguments, UnreadableState
-from assent.mcp import MCPServerStdio
-from assent.runtime.agent_graph import PlacedAgent
+from assentry import Agent, ApplyPatchTool, ShellTool, Tool, WorkspaceEditor, function_tool, handoff
+from assentry.approval.tool_snapshot import ToolSnapshot
+from assentry.core.digest import canonical
+from assentry.errors import InvalidArguments, UnreadableState
+from assentry.mcp import MCPServerStdio
+from assentry.runtime.agent_graph import PlacedAgent
 from tests.draws import examples
 
 

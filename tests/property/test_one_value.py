@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, AnyUrl, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, TypeAdapter
 from typing_extensions import TypedDict
 
-from assent import Agent, Runner, RunState, ToolContext, function_tool, handoff
-from assent.approval.question import action_digest
-from assent.approval.tool_snapshot import ToolSnapshot
-from assent.errors import InvalidArguments, InvalidDecision
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Runner, RunState, ToolContext, function_tool, handoff
+from assentry.approval.question import action_digest
+from assentry.approval.tool_snapshot import ToolSnapshot
+from assentry.errors import InvalidArguments, InvalidDecision
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
 from tests.draws import examples
 
 

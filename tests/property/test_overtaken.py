@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.rules import verdict_of
-from assent.core.run import Run, overdue, owed, questions, status
-from assent.core.transcript import transcript
-from assent.errors import IllegalFact
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.rules import verdict_of
+from assentry.core.run import Run, overdue, owed, questions, status
+from assentry.core.transcript import transcript
+from assentry.errors import IllegalFact
 from tests.core.support import Path, began, js, play, replied, said
 from tests.draws import examples
 from tests.property.machine import CAST, Machine

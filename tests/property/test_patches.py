@@ -19,11 +19,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from assent import ApplyPatchOperation, InvalidArguments, PatchRefused, WorkspaceEditor, apply_diff
-from assent.errors import OutcomeUnknown
-from assent.tools import workspace_files
-from assent.tools.patch_format import Section, edits_of, read_patch, sections
-from assent.tools.patch_text import TextLines, apply_edits, unified_diff
+from assentry import ApplyPatchOperation, InvalidArguments, PatchRefused, WorkspaceEditor, apply_diff
+from assentry.errors import OutcomeUnknown
+from assentry.tools import workspace_files
+from assentry.tools.patch_format import Section, edits_of, read_patch, sections
+from assentry.tools.patch_text import TextLines, apply_edits, unified_diff
 from tests.draws import examples
 from tests.tools.test_patch_format import in_patch
 from tests.tools.test_workspace import tree

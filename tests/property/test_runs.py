@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, currently_in_test_context, event, given, note, settings
 from hypothesis import strategies as st
 
-from assent.core import facts as f
+from assentry.core import facts as f
 from tests.core.support import FACTS
 from tests.draws import DRAW_ALL, examples
 from tests.property.play import COUNTS, Ending, Play, same, told

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Edit,
@@ -34,11 +34,11 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.core import facts as f
-from assent.engines import Worker
-from assent.errors import AlreadyDecided, NotPending, Overtaken, RunBusy, RunFinished, RunNotFound
-from assent.store import MemoryStore, PostgresStore, Question, RunRecord, SQLiteStore, Store
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry.core import facts as f
+from assentry.engines import Worker
+from assentry.errors import AlreadyDecided, NotPending, Overtaken, RunBusy, RunFinished, RunNotFound
+from assentry.store import MemoryStore, PostgresStore, Question, RunRecord, SQLiteStore, Store
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.draws import examples
 from tests.property.drawn_loop import Choose, DrawnLoop, by_chance, by_list, play
 from tests.store.postgres import Server

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from assent import ShellActionRequest, UnclearCommand, allow_commands, parse_command
+from assentry import ShellActionRequest, UnclearCommand, allow_commands, parse_command
 from tests.draws import examples
 from tests.tools.shell_stubs import Stubs, is_judged
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 from hypothesis import strategies as st
 
-from assent.core import facts as f
-from assent.core import snapshot as snapshots
-from assent.store import MemoryStore, Store
-from assent.store.sqlite import SQLiteStore
-from assent.testing import FakeClock
+from assentry.core import facts as f
+from assentry.core import snapshot as snapshots
+from assentry.store import MemoryStore, Store
+from assentry.store.sqlite import SQLiteStore
+from assentry.testing import FakeClock
 from tests.draws import examples
 from tests.property.play import COUNTS, Ending, same, told
 from tests.property.stored_play import StoredPlay

@@ -11,13 +11,13 @@ from hypothesis import currently_in_test_context, event, note, target
 from hypothesis.stateful import RuleBasedStateMachine
 from msgspec.json import decode
 
-from assent.core import codec
-from assent.core import facts as f
-from assent.core.fold import check, fold
-from assent.core.rules import NEXT
-from assent.core.run import CallState, Run, Status, Turn, deadline, overdue, owed, questions, status
-from assent.core.transcript import items_since_reply, output_text, transcript
-from assent.errors import IllegalFact
+from assentry.core import codec
+from assentry.core import facts as f
+from assentry.core.fold import check, fold
+from assentry.core.rules import NEXT
+from assentry.core.run import CallState, Run, Status, Turn, deadline, overdue, owed, questions, status
+from assentry.core.transcript import items_since_reply, output_text, transcript
+from assentry.errors import IllegalFact
 from tests.core.support import Path, asked, finished, js, snapshot
 from tests.property.law import due, fits, may_follow, standing
 from tests.property.ledger import Ledger, Line, Place

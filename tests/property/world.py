@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from assent import (
+from assentry import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -34,8 +34,8 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import ModelFailed
-from assent.testing import FakeClock
+from assentry.errors import ModelFailed
+from assentry.testing import FakeClock
 
 Path = tuple[str, ...]
 Item = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-from assent.testing import RealtimeServer
+from assentry.testing import RealtimeServer
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "realtime"
 sys.path.insert(0, str(EXAMPLE))
@@ -77,7 +77,7 @@ class Desk:
 
     def connect(self, name: str = NAME, **options: Any) -> connect:
         """Open a WebSocket as the page does."""
-        given: Message = {"origin": self.address, "subprotocols": ["assent.realtime", f"token.{self.token}"]}
+        given: Message = {"origin": self.address, "subprotocols": ["assentry.realtime", f"token.{self.token}"]}
         given["open_timeout"] = 60
         return connect(f"{self.address.replace('http', 'ws')}/ws/{name}", **{**given, **options})
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from assent.core.facts import Usage
-from assent.errors import ModelFailed
-from assent.realtime import (
+from assentry.core.facts import Usage
+from assentry.errors import ModelFailed
+from assentry.realtime import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
     RealtimeModelEvent,

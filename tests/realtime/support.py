@@ -11,9 +11,9 @@ from typing import Any
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import TypeAdapter
 
-from assent.realtime.model import RealtimeModelEvent, RealtimeModelListener
-from assent.realtime.wire import OpenAIRealtimeProtocol
-from assent.testing import RealtimeServer
+from assentry.realtime.model import RealtimeModelEvent, RealtimeModelListener
+from assentry.realtime.wire import OpenAIRealtimeProtocol
+from assentry.testing import RealtimeServer
 
 
 @cache

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from assent import AgentRegistry, Approve, Reject, Runner, RunState, function_tool
-from assent.engines import Worker
-from assent.errors import AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
-from assent.realtime import (
+from assentry import AgentRegistry, Approve, Reject, Runner, RunState, function_tool
+from assentry.engines import Worker
+from assentry.errors import AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
+from assentry.realtime import (
     RealtimeAgent,
     RealtimeModelInputAudioCommittedEvent,
     RealtimeModelInputAudioTranscriptionCompletedEvent,
     RealtimeRunner,
 )
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.testing import ScriptedModel
+from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
+from assentry.testing import ScriptedModel
 from tests.inbox.support import client
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 

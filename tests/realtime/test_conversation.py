@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from assent import GuardrailFunctionOutput, RunConfig, Runner, function_tool, handoff, output_guardrail
-from assent.errors import InvalidDefinition, InvalidInput, RunFinished, UsageError
-from assent.realtime import (
+from assentry import GuardrailFunctionOutput, RunConfig, Runner, function_tool, handoff, output_guardrail
+from assentry.errors import InvalidDefinition, InvalidInput, RunFinished, UsageError
+from assentry.realtime import (
     RealtimeAgent,
     RealtimeModelAudioEvent,
     RealtimeModelAudioInterruptedEvent,
@@ -23,7 +23,7 @@ from assent.realtime import (
     RealtimeRunner,
     RealtimeSession,
 )
-from assent.testing import ScriptedModel
+from assentry.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
 ran: list[Any] = []
@@ -39,7 +39,7 @@ async def refund(amount: float) -> str:
 def words(session: RealtimeSession) -> list[Any]:
     """The conversation that the journal has, as (role, text) or the type of an item."""
     items = session.to_state()._journal.run
-    from assent.runtime.view import View
+    from assentry.runtime.view import View
 
     out = []
     for item in View(items, None, {}).input_list():
@@ -313,7 +313,7 @@ def test_a_conversation_that_is_over_has_nothing_left_to_do_as_text() -> None:
         ({"output_type": int}, "output_type"),
         ({"output_needs_approval": True}, "output_needs_approval"),
         ({"tool_use_behavior": "stop_on_first_tool"}, "tool_use_behavior"),
-        ({"handoffs": [__import__("assent").Agent("Text")]}, "RealtimeAgent"),
+        ({"handoffs": [__import__("assentry").Agent("Text")]}, "RealtimeAgent"),
         ({"handoffs": [handoff(RealtimeAgent("Other"), input_filter=lambda data: data)]}, "input_filter"),
     ],
 )

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunConfig, ToolContext, function_tool
-from assent.errors import AlreadyDecided, InvalidDecision, NotPending, QuestionNotFound, UsageError
-from assent.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
-from assent.store import MemoryStore
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry import Agent, RunConfig, ToolContext, function_tool
+from assentry.errors import AlreadyDecided, InvalidDecision, NotPending, QuestionNotFound, UsageError
+from assentry.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
+from assentry.store import MemoryStore
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
 ran: list[Any] = []

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from assent import RunConfig, Runner, ToolGuardrailFunctionOutput, function_tool, tool_input_guardrail
-from assent.errors import ToolInputGuardrailTripwireTriggered, UsageError
-from assent.realtime import (
+from assentry import RunConfig, Runner, ToolGuardrailFunctionOutput, function_tool, tool_input_guardrail
+from assentry.errors import ToolInputGuardrailTripwireTriggered, UsageError
+from assentry.realtime import (
     RealtimeAgent,
     RealtimeModelInputAudioCommittedEvent,
     RealtimeModelSendSessionUpdate,
     RealtimeRunner,
 )
-from assent.store import MemoryStore, SQLiteStore
-from assent.testing import ScriptedModel
+from assentry.store import MemoryStore, SQLiteStore
+from assentry.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
 LONG = {"transcript_wait": 10_000}

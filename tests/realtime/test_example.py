@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from assent import Approve
-from assent.store import SQLiteStore
+from assentry import Approve
+from assentry.store import SQLiteStore
 from tests.realtime.example import EXAMPLE, NAME, Visitor, desk
 
 STATIC = EXAMPLE / "static"
@@ -248,8 +248,8 @@ async def test_a_decision_on_something_else_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"subprotocols": ["assent.realtime", "token.wrong"]},
-        {"subprotocols": ["assent.realtime"]},
+        {"subprotocols": ["assentry.realtime", "token.wrong"]},
+        {"subprotocols": ["assentry.realtime"]},
         {"subprotocols": None},
         {"origin": "http://evil.example"},
         {"origin": "https://127.0.0.1"},

@@ -1,6 +1,6 @@
 """The page of the live support desk in a real browser: typing, speaking, approving, on a phone, and for screen readers.
 
-With ASSENT_WRITE=1 the tests write the pictures of the docs, into docs/images/realtime.
+With ASSENTRY_WRITE=1 the tests write the pictures of the docs, into docs/images/realtime.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
-from assent.realtime import openai_websocket
-from assent.testing import call
+from assentry.realtime import openai_websocket
+from assentry.testing import call
 from tests.realtime.example import Desk, desk
 
 PICTURES = Path(__file__).parent.parent.parent / "docs" / "images" / "realtime"
@@ -135,7 +135,7 @@ def settled(page: Page, words: str) -> Locator:
 
 def picture(page: Page, name: str) -> None:
     """Write a picture for the docs, if asked to."""
-    if os.environ.get("ASSENT_WRITE"):
+    if os.environ.get("ASSENTRY_WRITE"):
         PICTURES.mkdir(parents=True, exist_ok=True)
         page.mouse.move(0, 0)
         page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
@@ -158,7 +158,7 @@ def test_a_call_is_approved_with_a_click(office: Office) -> None:
     expect(settled(page, "waits for you")).to_be_visible()
     expect(settled(page, "runs")).to_have_count(0)
     expect(page.locator("#urgent")).to_have_text("Your approval is needed: Refund 899.00 EUR on order 1042")
-    expect(page).to_have_title("(1) Support desk · Assent")
+    expect(page).to_have_title("(1) Support desk · Assentry")
     picture(page, "approval")
     card.get_by_role("button", name="Approve").click()
     expect(settled(page, "Approved by you")).to_contain_text("Refunded 899.00 EUR on order 1042.")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from assent import Runner, function_tool
-from assent.errors import ModelFailed
-from assent.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
-from assent.store import SQLiteStore
-from assent.testing import RealtimeServer, ScriptedModel, call
-from assent.testing.realtime_voice import tone
+from assentry import Runner, function_tool
+from assentry.errors import ModelFailed
+from assentry.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
+from assentry.store import SQLiteStore
+from assentry.testing import RealtimeServer, ScriptedModel, call
+from assentry.testing.realtime_voice import tone
 from tests.realtime.fake_model import until
 from tests.realtime.support import check_wire
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from assent.errors import ModelFailed, UsageError
-from assent.models.model import ToolSpec
-from assent.realtime.model import (
+from assentry.errors import ModelFailed, UsageError
+from assentry.models.model import ToolSpec
+from assentry.realtime.model import (
     RealtimeModelEvent,
     RealtimeModelListener,
     RealtimeModelSendAudio,
@@ -24,9 +24,9 @@ from assent.realtime.model import (
     RealtimeModelSendRawMessage,
     RealtimeModelSendSessionUpdate,
 )
-from assent.realtime.openai_websocket import OpenAIRealtimeWebSocketModel
-from assent.testing import RealtimeServer, call
-from assent.testing.realtime_voice import tone
+from assentry.realtime.openai_websocket import OpenAIRealtimeWebSocketModel
+from assentry.testing import RealtimeServer, call
+from assentry.testing.realtime_voice import tone
 from tests.realtime.support import Ears, check_wire
 
 SECRET = "sk-a-very-secret-key"
@@ -229,7 +229,7 @@ async def test_a_model_that_is_closed_while_it_connects_is_not_connected() -> No
 
 async def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
-    with pytest.raises(UsageError, match=r'pip install "assent\[realtime\]"'):
+    with pytest.raises(UsageError, match=r'pip install "assentry\[realtime\]"'):
         await OpenAIRealtimeWebSocketModel().connect({"url": "ws://127.0.0.1:1"})
 
 

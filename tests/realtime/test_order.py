@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from assent import Runner, function_tool
-from assent.errors import InvalidInput
-from assent.realtime import (
+from assentry import Runner, function_tool
+from assentry.errors import InvalidInput
+from assentry.realtime import (
     RealtimeAgent,
     RealtimeModelInputAudioCommittedEvent,
     RealtimeModelInputAudioTranscriptionCompletedEvent,
@@ -16,7 +16,7 @@ from assent.realtime import (
     RealtimeRunner,
     RealtimeSession,
 )
-from assent.testing import ScriptedModel
+from assentry.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
 ONCE = {"reconnect": {"attempts": 1, "delay": 0}}

@@ -14,10 +14,10 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from assent.errors import UsageError
-from assent.testing import RealtimeServer, call, reply_by_rules
-from assent.testing.realtime_rules import arguments_for
-from assent.testing.realtime_voice import SpeechDetector, loudness, tone
+from assentry.errors import UsageError
+from assentry.testing import RealtimeServer, call, reply_by_rules
+from assentry.testing.realtime_rules import arguments_for
+from assentry.testing.realtime_voice import SpeechDetector, loudness, tone
 from tests.realtime.support import check_server_event
 
 LOUD = b64encode(tone("audio/pcm", 300, 200)).decode()

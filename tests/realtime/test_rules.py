@@ -10,20 +10,20 @@ from typing import Any, get_args
 
 import pytest
 
-from assent import function_tool
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.run import Run
-from assent.core.transcript import said_items
-from assent.definitions.agent import toolbox_of
-from assent.definitions.context import RunContextWrapper
-from assent.errors import ModelFailed, UsageError
-from assent.realtime import RealtimeAgent, RealtimeRunner, UserMessageItem, briefing, conversation, rules
-from assent.realtime import event as e
-from assent.realtime import model as m
-from assent.realtime.briefing import ModelBriefing, Offer, SendToModel
-from assent.realtime.conversation import ConnectAttempts, Conversation, LiveTurn, Reconnect, RecordReply
-from assent.realtime.rules import (
+from assentry import function_tool
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.run import Run
+from assentry.core.transcript import said_items
+from assentry.definitions.agent import toolbox_of
+from assentry.definitions.context import RunContextWrapper
+from assentry.errors import ModelFailed, UsageError
+from assentry.realtime import RealtimeAgent, RealtimeRunner, UserMessageItem, briefing, conversation, rules
+from assentry.realtime import event as e
+from assentry.realtime import model as m
+from assentry.realtime.briefing import ModelBriefing, Offer, SendToModel
+from assentry.realtime.conversation import ConnectAttempts, Conversation, LiveTurn, Reconnect, RecordReply
+from assentry.realtime.rules import (
     AWAITED,
     AWAY,
     CLOSED,
@@ -44,8 +44,8 @@ from assent.realtime.rules import (
     TurnState,
     TurnStep,
 )
-from assent.runtime.agent_graph import AgentGraph
-from assent.runtime.value import input_json
+from assentry.runtime.agent_graph import AgentGraph
+from assentry.runtime.value import input_json
 from tests.realtime.fake_model import FakeModel, said
 
 LIVE_STEPS: tuple[LiveStep, ...] = get_args(LiveStep)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from assent import RunConfig, Runner
-from assent.core.codec import replay
-from assent.errors import Overtaken
-from assent.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
-from assent.realtime.watch import watch_of
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel
+from assentry import RunConfig, Runner
+from assentry.core.codec import replay
+from assentry.errors import Overtaken
+from assentry.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
+from assentry.realtime.watch import watch_of
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, said, settle, until
 
 SLOW = RunConfig(write_lag=60)

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from assent import Runner, RunState, function_tool
-from assent.realtime import RealtimeAgent, RealtimeRunner
-from assent.testing import ScriptedModel
+from assentry import Runner, RunState, function_tool
+from assentry.realtime import RealtimeAgent, RealtimeRunner
+from assentry.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
 ran: list[float] = []

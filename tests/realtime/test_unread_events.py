@@ -3,8 +3,8 @@
 import asyncio
 from collections import Counter
 
-from assent import function_tool
-from assent.realtime import (
+from assentry import function_tool
+from assentry.realtime import (
     AssistantMessageItem,
     AssistantText,
     RealtimeAgent,
@@ -17,7 +17,7 @@ from assent.realtime import (
     RealtimeModelTranscriptDeltaEvent,
     RealtimeRunner,
 )
-from assent.realtime.event_queue import MAX_UNREAD
+from assentry.realtime.event_queue import MAX_UNREAD
 from tests.realtime.fake_model import FakeModel, called, settle, until
 
 PIECE = 48 * 200

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from assent import Approve, function_tool
-from assent.errors import StoreFailed, UnreadableState, UsageError
-from assent.realtime import RealtimeAgent, RealtimeRunner
-from assent.realtime.watch import watch_of
-from assent.store import MemoryStore, watch
+from assentry import Approve, function_tool
+from assentry.errors import StoreFailed, UnreadableState, UsageError
+from assentry.realtime import RealtimeAgent, RealtimeRunner
+from assentry.realtime.watch import watch_of
+from assentry.store import MemoryStore, watch
 from tests.realtime.fake_model import FakeModel, called, settle, until
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.facts import Usage
-from assent.errors import UsageError
-from assent.models.model import ToolSpec
-from assent.realtime.item import (
+from assentry.core.facts import Usage
+from assentry.errors import UsageError
+from assentry.models.model import ToolSpec
+from assentry.realtime.item import (
     AssistantAudio,
     AssistantMessageItem,
     AssistantText,
@@ -24,7 +24,7 @@ from assent.realtime.item import (
     SystemMessageItem,
     UserMessageItem,
 )
-from assent.realtime.model import (
+from assentry.realtime.model import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
     RealtimeModelAudioInterruptedEvent,
@@ -45,8 +45,8 @@ from assent.realtime.model import (
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
 )
-from assent.realtime.playback import RealtimePlaybackTracker
-from assent.realtime.wire import OpenAIRealtimeProtocol, session_of
+from assentry.realtime.playback import RealtimePlaybackTracker
+from assentry.realtime.wire import OpenAIRealtimeProtocol, session_of
 from tests.realtime.support import Wire, check_client_event, function_call, message
 
 HELLO = RealtimeModelSendItems([{"role": "user", "content": "hello"}], start_response=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Edit,
@@ -29,8 +29,8 @@ from assent import (
     handoff,
     input_guardrail,
 )
-from assent.errors import AssentError
-from assent.testing import ScriptedModel, call
+from assentry.errors import AssentryError
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import scripted, sending, stopped
 
 Json = dict[str, Any]
@@ -242,19 +242,19 @@ STEPS: list[Any] = [call("send", {"to": "kim"}), "that is all"]
 
 
 async def tried(agent: Agent[Any], text: str, number: int) -> None:
-    """Do what a user can do with a saved run; what Assent refuses, it refuses with an error of its own."""
-    with suppress(AssentError):
+    """Do what a user can do with a saved run; what Assentry refuses, it refuses with an error of its own."""
+    with suppress(AssentryError):
         RunState.peek(text)
-    with suppress(AssentError):
+    with suppress(AssentryError):
         await RunState.from_string(agent, text, keys=[SigningKey("k", b"s" * 32)])
-    with suppress(AssentError):
+    with suppress(AssentryError):
         change, decision = CHANGES[number % 3], DECISIONS[number % 5]
         state = await RunState.from_string(agent, text, on_change=change, context_override={})
         _ = (repr(state), state.status, state.grants())
-        with suppress(AssentError):
+        with suppress(AssentryError):
             state.to_json()
         for item in state.get_interruptions():
-            with suppress(AssentError):
+            with suppress(AssentryError):
                 state.decide(item.id, decision, "ann", item.digest, number % 2 == 0 and type(decision) is Approve)
         for grant in state.grants() if number % 4 == 0 else ():
             state.revoke(grant.id, "ann")

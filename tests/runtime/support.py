@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     FunctionTool,
     Outcome,
@@ -22,7 +22,7 @@ from assent import (
     ToolCallOutputItem,
     function_tool,
 )
-from assent.testing import ScriptedModel
+from assentry.testing import ScriptedModel
 
 R = TypeVar("R")
 SOURCES = Path(__file__).parents[2] / "src"

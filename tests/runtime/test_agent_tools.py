@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from assent import (
+from assentry import (
     Agent,
     AgentTool,
     AgentUpdatedStreamEvent,
@@ -33,7 +33,7 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import (
+from assentry.errors import (
     AgentFailed,
     DefinitionChanged,
     InputGuardrailTripwireTriggered,
@@ -46,7 +46,7 @@ from assent.errors import (
     NotPending,
     UsageError,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import (
     asked,
     facts,

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from assent import Agent, Approve, Edit, Runner, RunResult, RunState, ToolContext, function_tool
-from assent.errors import AlreadyDecided, InvalidDecision, ReplayMismatch, UsageError
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Approve, Edit, Runner, RunResult, RunState, ToolContext, function_tool
+from assentry.errors import AlreadyDecided, InvalidDecision, ReplayMismatch, UsageError
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import (
     asked,
     named,
@@ -868,8 +868,8 @@ async def test_the_value_of_a_step_is_the_bodys_own() -> None:
 def test_step_sync_in_an_async_body_does_not_hang() -> None:
     code = """
         import asyncio
-        from assent import Agent, Runner, ToolContext, function_tool
-        from assent.testing import ScriptedModel, call
+        from assentry import Agent, Runner, ToolContext, function_tool
+        from assentry.testing import ScriptedModel, call
 
         @function_tool
         async def work(ctx: ToolContext) -> str:

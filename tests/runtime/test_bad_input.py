@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import (
+from assentry import (
     Agent,
     MessageOutputItem,
     ModelResponse,
@@ -21,9 +21,9 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.errors import (
+from assentry.errors import (
     AlreadyDecided,
-    AssentError,
+    AssentryError,
     DefinitionChanged,
     InvalidArguments,
     InvalidDecision,
@@ -35,7 +35,7 @@ from assent.errors import (
     UnknownSchema,
     UnreadableState,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, facts, heard, outcomes, refused, reloaded, scripted, sending, told
 
 
@@ -250,9 +250,9 @@ async def test_a_state_with_one_value_replaced_is_loaded_or_refused_and_never_a_
     for path, new in itertools.product(places(data), WRONG):
         text = json.dumps(replaced(data, path, new))
         try:
-            with contextlib.suppress(AssentError):
+            with contextlib.suppress(AssentryError):
                 RunState.peek(text)
-            with contextlib.suppress(AssentError, UserWarning):
+            with contextlib.suppress(AssentryError, UserWarning):
                 loaded = await RunState.from_string(agent, text)
                 loaded.get_interruptions()
                 loaded.grants()
@@ -285,7 +285,7 @@ async def test_an_item_from_another_run_with_this_runs_id() -> None:
     run, other = await waiting(), await waiting()
     forged = other.item
     forged.id = run.item.id
-    with pytest.raises(AssentError):
+    with pytest.raises(AssentryError):
         run.state.approve(forged)
     await run.still_works()
 
@@ -361,7 +361,7 @@ async def test_editing_for_a_tool_that_is_gone() -> None:
     result = await Runner.run(run.agent, await run.load(run.text))
     state = result.to_state()
     run.agent.tools, tools = [], run.agent.tools
-    with pytest.raises(AssentError):
+    with pytest.raises(AssentryError):
         state.edit(result.interruptions[0], {"to": "x"})
     run.agent.tools = tools
     await run.still_works()
@@ -490,9 +490,9 @@ async def test_half_a_surrogate_pair_in_a_decision() -> None:
     refused(lambda: state.decide(item.id, {"type": "approve", "note": HALF}), InvalidDecision, state)
     refused(lambda: state.decide(item.id, {"type": "edit", "arguments": {"to": HALF}}), InvalidArguments, state)
     refused(lambda: state.decide(HALF, {"type": "approve"}), QuestionNotFound, state)
-    with pytest.raises(AssentError):
+    with pytest.raises(AssentryError):
         state.decide(item.id, {"type": "approve"}, digest=HALF)
-    with pytest.raises(AssentError):
+    with pytest.raises(AssentryError):
         state.decide(item.id, {"type": HALF})
     await run.still_works()
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunContextWrapper, Runner, function_tool
-from assent.errors import InvalidInput, MaxTurnsExceeded
-from assent.runtime.sync import block, iterate
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunContextWrapper, Runner, function_tool
+from assentry.errors import InvalidInput, MaxTurnsExceeded
+from assentry.runtime.sync import block, iterate
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import python, scripted, sending, soon, told
 
 
@@ -149,8 +149,8 @@ def test_a_thread_that_ends_leaves_no_open_loop_behind() -> None:
 def test_a_program_that_blocks_ends_without_complaint() -> None:
     code = """
         import logging, threading
-        from assent import Agent, Runner, function_tool
-        from assent.testing import ScriptedModel, call
+        from assentry import Agent, Runner, function_tool
+        from assentry.testing import ScriptedModel, call
 
         logging.getLogger("asyncio").setLevel(logging.ERROR)  # in development mode it names what takes long
 
@@ -235,8 +235,8 @@ def test_more_bodies_can_block_on_inner_runs_than_there_are_threads() -> None:
     """A sync body that runs an agent whose tools are sync needs a thread while it holds one."""
     code = """
         import threading
-        from assent import Agent, Runner, function_tool
-        from assent.testing import ScriptedModel, call
+        from assentry import Agent, Runner, function_tool
+        from assentry.testing import ScriptedModel, call
 
         all_here = threading.Barrier(128)
 
@@ -263,8 +263,8 @@ def test_a_forked_process_has_its_own_loop_and_its_own_threads(what: str) -> Non
     code = f"""
         import os, sys, warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # that to fork with threads is asking for trouble
-        from assent import Agent, Runner, function_tool
-        from assent.testing import ScriptedModel, call
+        from assentry import Agent, Runner, function_tool
+        from assentry.testing import ScriptedModel, call
 
         @function_tool
         def tool() -> str:
@@ -401,7 +401,7 @@ def test_ctrl_c_ends_a_blocking_run_inside_a_running_loop_and_leaves_its_state()
         with pytest.raises(KeyboardInterrupt) as caught:
             Runner.run_sync(agent, "go")
         assert Runner.run_sync(agent, caught.value.state).final_output == "done"  # type: ignore[attr-defined]
-        assert not any(thread.name == "assent-blocking" for thread in threading.enumerate())
+        assert not any(thread.name == "assentry-blocking" for thread in threading.enumerate())
 
     asyncio.run(main())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -27,15 +27,15 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import (
+from assentry.errors import (
     InputGuardrailTripwireTriggered,
     RunFinished,
     SessionFailed,
     ToolOutputGuardrailTripwireTriggered,
     UsageError,
 )
-from assent.runtime import session_sync as history
-from assent.testing import ScriptedModel, call
+from assentry.runtime import session_sync as history
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, facts, heard, outcomes, reloaded, scripted, sending, soon, told
 
 LONG = 1000.0

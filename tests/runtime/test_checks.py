@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     DefinitionChanged,
     DigestMismatch,
     RunHooks,
@@ -20,12 +20,12 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.approval.gate import grant_for
-from assent.approval.question import action_digest
-from assent.core import codec
-from assent.core import facts as f
-from assent.core.run import Run
-from assent.testing import call
+from assentry.approval.gate import grant_for
+from assentry.approval.question import action_digest
+from assentry.core import codec
+from assentry.core import facts as f
+from assentry.core.run import Run
+from assentry.testing import call
 from tests.runtime.support import HANGS, asked, facts, reloaded, scripted, sending, stopped
 
 # -- grants ------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, Usage, function_tool
-from assent.errors import AlreadyDecided, AssentError, Conflict, ContextMissing, QuestionNotFound
-from assent.testing import call
+from assentry import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, Usage, function_tool
+from assentry.errors import AlreadyDecided, AssentryError, Conflict, ContextMissing, QuestionNotFound
+from assentry.testing import call
 from tests.runtime.support import HANGS, facts, named, outcomes, reloaded, scripted, sending, told
 
 # -- what code gets to know ------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_wrapper_of_ones_own_holds_a_context_and_belongs_to_no_run() -> None:
     wrapper = RunContextWrapper({"a": 1})
     assert wrapper.context == {"a": 1}
     assert wrapper.usage == Usage()
-    with pytest.raises((AssentError, RuntimeError)):
+    with pytest.raises((AssentryError, RuntimeError)):
         wrapper.is_tool_approved("x", "y")
 
 

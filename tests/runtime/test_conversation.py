@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, ModelRequest, ModelResponse, RunConfig, Runner, SQLiteSession, function_tool, handoff
-from assent.errors import UsageError
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, ModelResponse, RunConfig, Runner, SQLiteSession, function_tool, handoff
+from assentry.errors import UsageError
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import reloaded, scripted, sending
 
 KINDS: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""A saved run in which any value is another: what comes of it is an error of Assent's, if one does."""
+"""A saved run in which any value is another: what comes of it is an error of Assentry's, if one does."""
 
 import json
 import logging
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, ModelRequest, ModelResponse, RunConfig, Runner, RunState, Usage
-from assent.errors import InvalidDecision, UnreadableState
-from assent.testing import ScriptedModel
+from assentry import Agent, ModelRequest, ModelResponse, RunConfig, Runner, RunState, Usage
+from assentry.errors import InvalidDecision, UnreadableState
+from assentry.testing import ScriptedModel
 from tests.runtime.damaged import MAKERS, OTHERS, damaged, tried, ways
 from tests.runtime.support import soon
 
@@ -20,7 +20,7 @@ EACH = 6
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_a_saved_run_with_another_value_in_it_raises_nothing_but_errors_of_assent(
+async def test_a_saved_run_with_another_value_in_it_raises_nothing_but_errors_of_assentry(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent, data = await MAKERS[kind]()

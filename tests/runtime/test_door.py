@@ -13,9 +13,9 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from assent import Agent, RunConfig, Runner, RunState, ToolContext, function_tool
-from assent.errors import InvalidDecision
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunConfig, Runner, RunState, ToolContext, function_tool
+from assentry.errors import InvalidDecision
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import (
     asked,
     facts,

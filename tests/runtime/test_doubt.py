@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import (
+from assentry import (
     Agent,
     CannotTell,
     Happened,
@@ -19,10 +19,10 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.core import facts as f
-from assent.errors import InvalidDefinition, UsageError
-from assent.runtime.steps import recovery as doubt
-from assent.testing import call
+from assentry.core import facts as f
+from assentry.errors import InvalidDefinition, UsageError
+from assentry.runtime.steps import recovery as doubt
+from assentry.testing import call
 from tests.runtime.support import facts, outcomes, reloaded, scripted, stopped, told
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from assent import (
+from assentry import (
     Agent,
     AgentOutputSchema,
     ApprovalDecidedEvent,
@@ -26,7 +26,7 @@ from assent import (
     handoff,
     tool_output_guardrail,
 )
-from assent.errors import (
+from assentry.errors import (
     AlreadyDecided,
     DefinitionChanged,
     InvalidArguments,
@@ -38,7 +38,7 @@ from assent.errors import (
     RunFinished,
     UsageError,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import (
     asked,
     facts,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Edit,
@@ -24,7 +24,7 @@ from assent import (
     function_tool,
     tool_input_guardrail,
 )
-from assent.errors import (
+from assentry.errors import (
     AlreadyDecided,
     DigestMismatch,
     InvalidArguments,
@@ -37,7 +37,7 @@ from assent.errors import (
     StateSpent,
     UsageError,
 )
-from assent.testing import FakeClock, ScriptedModel, ScriptedPerson, call
+from assentry.testing import FakeClock, ScriptedModel, ScriptedPerson, call
 from tests.runtime.support import (
     asked,
     facts,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -28,7 +28,7 @@ from assent import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from assent.errors import (
+from assentry.errors import (
     InputGuardrailTripwireTriggered,
     InvalidDefinition,
     ModelFailed,
@@ -40,7 +40,7 @@ from assent.errors import (
     TripwireTriggered,
     UsageError,
 )
-from assent.testing import call
+from assentry.testing import call
 from tests.runtime.support import (
     asked,
     facts,

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from assent import (
+from assentry import (
     Agent,
     AgentUpdatedStreamEvent,
     Edit,
@@ -32,7 +32,7 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import (
+from assentry.errors import (
     DefinitionChanged,
     InvalidArguments,
     InvalidDecision,
@@ -41,7 +41,7 @@ from assent.errors import (
     ReplayMismatch,
     UsageError,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, facts, heard, outcomes, refused, reloaded, scripted, sending, stopped, told
 
 TO_B = "transfer_to_b"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent.runtime.session_sync import accepted_items
+from assentry.runtime.session_sync import accepted_items
 
 USER = {"role": "user", "content": "go"}
 THOUGHT = {"type": "reasoning", "id": "r1", "summary": []}

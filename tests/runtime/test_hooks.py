@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     AgentHooks,
     RunHooks,
@@ -16,8 +16,8 @@ from assent import (
     handoff,
     tool_input_guardrail,
 )
-from assent.errors import InvalidDefinition, ModelFailed, UsageError
-from assent.testing import call
+from assentry.errors import InvalidDefinition, ModelFailed, UsageError
+from assentry.testing import call
 from tests.runtime.support import asked, heard, outcomes, reloaded, scripted, sending, soon, stopped, told
 from tests.runtime.test_guardrails import leaves
 

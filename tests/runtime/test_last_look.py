@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     FunctionTool,
@@ -25,10 +25,10 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.core.facts import Left
-from assent.store import MemoryStore, SQLiteStore, Store
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolMessage, create_agent, wrap_tool_call
+from assentry.core.facts import Left
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolMessage, create_agent, wrap_tool_call
 from tests.runtime.support import scripted
 from tests.runtime.test_servers import Server
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Model, ModelRequest, ModelResponse, Runner, ToolContext, UsageError, function_tool
-from assent.approval.decision import Approve, Decision, Edit, Respond
-from assent.definitions.context import RunContextWrapper
-from assent.runtime.layer import ModelLayer, ToolLayer
-from assent.runtime.steps.door import NotRun, run_inside, run_instead
-from assent.runtime.tool_pause import Hook
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Model, ModelRequest, ModelResponse, Runner, ToolContext, UsageError, function_tool
+from assentry.approval.decision import Approve, Decision, Edit, Respond
+from assentry.definitions.context import RunContextWrapper
+from assentry.runtime.layer import ModelLayer, ToolLayer
+from assentry.runtime.steps.door import NotRun, run_inside, run_instead
+from assentry.runtime.tool_pause import Hook
+from assentry.testing import ScriptedModel, call
 
 
 class Counting(ModelLayer):
@@ -44,7 +44,7 @@ async def test_a_model_layer_is_given_the_run_of_each_reply() -> None:
 
 
 def test_a_model_layer_is_not_asked_without_a_run() -> None:
-    with pytest.raises(UsageError, match="asked by a run"):
+    with pytest.raises(UsageError, match="can only be called in a run"):
         Counting(ScriptedModel([])).stream(ModelRequest(None, []))
 
 

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from assent.errors import LeaseLost
-from assent.runtime.lease import FREE, HELD, LOST, REFUSED, RELEASED, RELEASING, ROWS, LeaseState, RunLease, Step
-from assent.store import Lease
+from assentry.errors import LeaseLost
+from assentry.runtime.lease import FREE, HELD, LOST, REFUSED, RELEASED, RELEASING, ROWS, LeaseState, RunLease, Step
+from assentry.store import Lease
 
 STEPS: tuple[Step, ...] = get_args(Step)
 LEGAL = {(row.state, row.step): row.next for row in ROWS}

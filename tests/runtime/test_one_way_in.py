@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent import Agent, Approve, MaxTurnsExceeded, RunConfig, Runner, RunState, StateSpent, function_tool, ids
-from assent.core.facts import Began
-from assent.engines import Worker
-from assent.realtime import RealtimeAgent, RealtimeRunner
-from assent.store import MemoryStore
-from assent.testing import FakeClock, ScriptedModel, call
-from assent.threads import create_agent
+import assentry
+from assentry import Agent, Approve, MaxTurnsExceeded, RunConfig, Runner, RunState, StateSpent, function_tool, ids
+from assentry.core.facts import Began
+from assentry.engines import Worker
+from assentry.realtime import RealtimeAgent, RealtimeRunner
+from assentry.store import MemoryStore
+from assentry.testing import FakeClock, ScriptedModel, call
+from assentry.threads import create_agent
 
-SOURCE = Path(assent.__file__).parent
+SOURCE = Path(assentry.__file__).parent
 ENGINES = ("engines", "realtime", "threads")
 
 
@@ -100,10 +100,10 @@ def test_a_state_that_cannot_be_resumed_is_not_spent() -> None:
     async def main() -> None:
         agent = shop(call("refund", {"amount": 9.0}), "Done.")
         state: RunState[Any] = (await Runner.run(agent, "Give it back.")).to_state()
-        with pytest.raises(assent.UsageError, match="begun without a store"):
+        with pytest.raises(assentry.UsageError, match="begun without a store"):
             await Runner.run(agent, state, store=MemoryStore())
         kept = (await Runner.run(shop("Done."), "Hello.", conversation_id="conv_1")).to_state()
-        with pytest.raises(assent.UsageError, match="as text, so it cannot go on live"):
+        with pytest.raises(assentry.UsageError, match="as text, so it cannot go on live"):
             await RealtimeRunner(RealtimeAgent("Shop", tools=[refund])).run(state=kept)
         state.approve(state.get_interruptions()[0])
         await Runner.run(agent, state)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Happened,
     OutcomeUnknown,
     Runner,
@@ -18,7 +18,7 @@ from assent import (
     ToolProgressEvent,
     function_tool,
 )
-from assent.testing import call
+from assentry.testing import call
 from tests.runtime.support import heard, outcomes, reloaded, scripted, told
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="

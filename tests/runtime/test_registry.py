@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import (
+from assentry import (
     Agent,
     AgentNotFound,
     AgentRegistry,
@@ -29,9 +29,9 @@ from assent import (
     UsageError,
     function_tool,
 )
-from assent.core import codec
-from assent.core import facts as f
-from assent.testing import ScriptedModel, call
+from assentry.core import codec
+from assentry.core import facts as f
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, outcomes, python, scripted, stopped, told
 
 KEY = SigningKey("2026-11", b"a secret of 32 random bytes, say")
@@ -185,8 +185,8 @@ async def test_another_process_routes_as_this_one_does(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
         from pathlib import Path
-        from assent import Agent, AgentRegistry, Runner, function_tool
-        from assent.testing import ScriptedModel, call
+        from assentry import Agent, AgentRegistry, Runner, function_tool
+        from assentry.testing import ScriptedModel, call
 
         def shop(mark, *steps):
             @function_tool(needs_approval=True, version=mark)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     MessageOutputItem,
     ModelResponse,
     ReasoningItem,
@@ -24,8 +24,8 @@ from assent import (
     Usage,
     function_tool,
 )
-from assent.errors import AssentError, MaxTurnsExceeded
-from assent.testing import ScriptedModel, call
+from assentry.errors import AssentryError, MaxTurnsExceeded
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import heard, outputs, reloaded, scripted, sending, stopped, told
 
 
@@ -313,7 +313,7 @@ async def test_released_agents_can_be_freed_while_the_result_is_kept(pause: bool
     assert (len(result.new_items), len(result.interruptions)) == (items, asked_)
     assert result.final_output == (None if pause else "done")
     assert valid(result.to_input_list())
-    with pytest.raises(AssentError, match="clerk"):
+    with pytest.raises(AssentryError, match="clerk"):
         _ = result.last_agent
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, InvalidDefinition, Runner, RunState, Tool, ToolContext, ToolServer, function_tool
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
+from assentry import Agent, InvalidDefinition, Runner, RunState, Tool, ToolContext, ToolServer, function_tool
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import facts, told
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assent import BadSignature, Runner, RunState, SigningKey, UnreadableState, UsageError
-from assent.testing import call
+from assentry import BadSignature, Runner, RunState, SigningKey, UnreadableState, UsageError
+from assentry.testing import call
 from tests.runtime.support import scripted, sending
 
 KEY = SigningKey("2026-11", b"a secret of 32 random bytes, say")
@@ -120,7 +120,7 @@ async def test_a_signature_with_anything_else_in_it_is_refused(signature: dict[s
     agent, state, _ = await paused()
     data = state.to_json(key=KEY)
     data["signature"] |= signature
-    with pytest.raises(BadSignature, match="The signature of this saved run is not one of Assent's: "):
+    with pytest.raises(BadSignature, match="The signature of this saved run is not one of Assentry's: "):
         await RunState.from_json(agent, data, keys=[KEY])
     with pytest.raises(UnreadableState, match="signature"):  # also where nobody asks for keys
         await RunState.from_string(agent, json.dumps(data))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunConfig, Runner, RunResult, ToolCallItem, function_tool
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry import Agent, RunConfig, Runner, RunResult, ToolCallItem, function_tool
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.runtime.support import scripted, sending
 
 Shape = Callable[[], Awaitable[RunResult]]

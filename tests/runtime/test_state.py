@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Approve, RunConfig, Runner, RunState, function_tool
-from assent.core import facts as f
-from assent.errors import RunFinished, StateSpent, UsageError
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry import Agent, Approve, RunConfig, Runner, RunState, function_tool
+from assentry.core import facts as f
+from assentry.errors import RunFinished, StateSpent, UsageError
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.runtime.support import asked, heard, outcomes, python, reloaded, scripted, sending, told
 
 # -- in another process ----------------------------------------------------------------------------
@@ -20,8 +20,8 @@ from tests.runtime.support import asked, heard, outcomes, python, reloaded, scri
 SHOP = '''
 import asyncio, json, sys
 from pathlib import Path
-from assent import Agent, Runner, RunState, ToolContext, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Runner, RunState, ToolContext, function_tool
+from assentry.testing import ScriptedModel, call
 
 def log(line):
     with open("log", "a") as file:
@@ -253,7 +253,7 @@ async def test_peek_reads_versions_and_what_waits_without_any_agent() -> None:
     for text in (state.to_string(), state.to_string().encode()):
         seen = RunState.peek(text)
         assert seen.schema == 1
-        assert seen.assent
+        assert seen.assentry
         assert seen.run == state.run_id
         assert seen.agent == "clerk"
         assert seen.status == "waiting"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     AgentUpdatedStreamEvent,
     ApprovalDecidedEvent,
@@ -27,8 +27,8 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished, StateSpent, UsageError
-from assent.testing import ScriptedModel, call
+from assentry.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished, StateSpent, UsageError
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, reloaded, scripted, sending, soon, told
 
 

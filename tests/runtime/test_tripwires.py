@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     RunConfig,
     Runner,
@@ -15,8 +15,8 @@ from assent import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from assent.errors import ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered
-from assent.testing import ScriptedModel, call
+from assentry.errors import ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import facts, scripted, sending
 
 Found = ToolGuardrailFunctionOutput

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, ModelResponse, RunConfig, Runner, RunState, SQLiteSession, UnansweredRequest, Usage
-from assent.core.transcript import unanswered
-from assent.engines import Worker
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import InMemorySaver, create_agent
+from assentry import Agent, ModelResponse, RunConfig, Runner, RunState, SQLiteSession, UnansweredRequest, Usage
+from assentry.core.transcript import unanswered
+from assentry.engines import Worker
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import InMemorySaver, create_agent
 from tests.runtime.support import asked, facts, heard, reloaded, scripted, sending
 
 MCP = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "files", "name": "wipe", "arguments": "{}"}

@@ -25,11 +25,11 @@ from pydantic import (
     model_validator,
 )
 
-from assent import Agent, RunConfig, Runner, ToolContext, function_tool
-from assent.approval import gate, question
-from assent.core.digest import digest, parse_object
-from assent.errors import InvalidArguments, InvalidDecision, InvalidDefinition
-from assent.testing import ScriptedModel, call
+from assentry import Agent, RunConfig, Runner, ToolContext, function_tool
+from assentry.approval import gate, question
+from assentry.core.digest import digest, parse_object
+from assentry.errors import InvalidArguments, InvalidDecision, InvalidDefinition
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import refused, reloaded, scripted, told
 
 
@@ -292,7 +292,7 @@ async def test_an_answer_is_recorded_as_the_body_gets_it() -> None:
     assert got == [Line(price=5)]
 
 
-async def test_an_answer_to_a_question_of_an_earlier_assent_still_counts() -> None:
+async def test_an_answer_to_a_question_of_an_earlier_assentry_still_counts() -> None:
     got: list[Any] = []
 
     @function_tool

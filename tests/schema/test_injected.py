@@ -17,10 +17,10 @@ from langchain_core.tools import InjectedToolArg, InjectedToolCallId
 from pydantic import BaseModel
 from typing_extensions import TypeAliasType, TypedDict
 
-from assent import Agent, InvalidDefinition, RunContextWrapper, Runner, ToolContext, function_tool
-from assent.definitions.function_tool import FunctionTool
-from assent.definitions.function_tool import thread_tool as made_for_a_thread
-from assent.testing import ScriptedModel, call
+from assentry import Agent, InvalidDefinition, RunContextWrapper, Runner, ToolContext, function_tool
+from assentry.definitions.function_tool import FunctionTool
+from assentry.definitions.function_tool import thread_tool as made_for_a_thread
+from assentry.testing import ScriptedModel, call
 
 EXPORTS = (
     "langchain_core.callbacks",
@@ -47,7 +47,7 @@ class OwnMark(InjectedToolCallId):
 
 
 class UnknownMark(InjectedToolArg):
-    """A mark that Assent cannot know."""
+    """A mark that Assentry cannot know."""
 
 
 class OwnConfig(RunnableConfig, total=False):

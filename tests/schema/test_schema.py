@@ -35,9 +35,9 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from assent.errors import InvalidArguments, InvalidDefinition
-from assent.schema.docstring import Docstring, parse_docstring
-from assent.schema.schema import FunctionSchema, function_schema
+from assentry.errors import InvalidArguments, InvalidDefinition
+from assentry.schema.docstring import Docstring, parse_docstring
+from assentry.schema.schema import FunctionSchema, function_schema
 from tests.draws import examples
 
 T = TypeVar("T")
@@ -296,7 +296,7 @@ def test_the_description_of_an_optional_parameter_stays_on_the_property():
 def test_a_summary_only_docstring_never_imports_griffe():
     program = """
     import sys
-    from assent.schema.schema import function_schema
+    from assentry.schema.schema import function_schema
 
     def weather(city: str):
         '''Look up the weather.

@@ -6,9 +6,9 @@ from typing import Any
 import openai
 import pytest
 
-from assent import Agent, InvalidDefinition, OpenAIConversationsSession, Runner, RunState, function_tool
-from assent.errors import SessionFailed, SessionMissing, UsageError
-from assent.testing import ScriptedModel, call
+from assentry import Agent, InvalidDefinition, OpenAIConversationsSession, Runner, RunState, function_tool
+from assentry.errors import SessionFailed, SessionMissing, UsageError
+from assentry.testing import ScriptedModel, call
 from tests.sessions.conversations_server import ConversationsServer, serving
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent import (
+from assentry import (
     ExactSession,
     InvalidInput,
     PostgresSession,
@@ -27,9 +27,9 @@ from assent import (
     UsageError,
     function_tool,
 )
-from assent.sessions import postgres_server as room
-from assent.sql.postgres_connection import TRIES
-from assent.testing import ScriptedModel, call, check_session
+from assentry.sessions import postgres_server as room
+from assentry.sql.postgres_connection import TRIES
+from assentry.testing import ScriptedModel, call, check_session
 from tests.runtime.support import HANGS, python, reloaded, scripted, sending, soon
 from tests.sessions.test_session_runs import failed, joined, next_run_works, sends, stored
 from tests.sessions.test_sessions import said, words
@@ -44,7 +44,7 @@ class Server:
 
     def __init__(self, started: Started) -> None:
         self.folder, self.start, self.stop = started.folder, started.start, started.stop
-        self.url = f"host={self.folder} user=assent dbname=postgres"
+        self.url = f"host={self.folder} user=assentry dbname=postgres"
         rules = self.folder / "data" / "pg_hba.conf"
         rules.write_text(f"local all guarded scram-sha-256\n{rules.read_text()}")
         self.execute("ALTER SYSTEM SET fsync = off")  # no power is cut here
@@ -121,7 +121,7 @@ def calls(session: PostgresSession) -> dict[str, Callable[[], Awaitable[Any]]]:
 
 async def test_a_session_in_postgres_does_what_it_must(server: Server, url: str) -> None:
     await check_session(lambda session_id: PostgresSession(session_id, url))
-    assert program(server, url, "SELECT count(*) FROM assent_session_items") == [(0,)], "and leaves nothing behind"
+    assert program(server, url, "SELECT count(*) FROM assentry_session_items") == [(0,)], "and leaves nothing behind"
 
 
 async def test_a_servers_settings_do_not_weaken_it(url: str) -> None:
@@ -162,12 +162,12 @@ async def test_nothing_is_opened_before_the_first_use(server: Server, url: str, 
 async def test_a_url_is_what_psycopg_or_sqlalchemy_take(server: Server, url: str, name: str) -> None:
     await PostgresSession("user-1", url).add_items(said("hello"))
     for scheme in ("postgresql", "postgres", "postgresql+psycopg"):
-        other = f"{scheme}://assent@/postgres?host={server.folder}&options=-csearch_path%3D{name}"
+        other = f"{scheme}://assentry@/postgres?host={server.folder}&options=-csearch_path%3D{name}"
         assert words(await PostgresSession("user-1", other).get_items()) == ["hello"]
 
 
 async def test_ids_are_any_text(url: str) -> None:
-    ids = ["a", "A", "a ", "a\0b", "a\0", "'; DROP TABLE assent_session_items; --", "ü", "u\u0308", "%", "%s", "\\0"]
+    ids = ["a", "A", "a ", "a\0b", "a\0", "'; DROP TABLE assentry_session_items; --", "ü", "u\u0308", "%", "%s", "\\0"]
     ids += ["x" * 10_000, "".join(map(chr, range(0x4E00, 0x7000))), "y" * 200, "y" * 201]
     ids.append(PostgresSession("a\0b", url)._key)  # what another id is stored as
     sessions = [PostgresSession(session_id, url) for session_id in ids]
@@ -184,7 +184,7 @@ async def test_reading_the_latest_looks_at_no_others(server: Server, url: str) -
     query = PostgresSession._sql.latest.replace("%s", "'user-1'", 1).replace("%s", "1")
     plan = program(server, url, "SET enable_seqscan = off", "SET enable_bitmapscan = off", f"EXPLAIN {query}")
     text = "\n".join(line for [line] in plan)
-    assert "assent_session_items_of_session" in text and "Sort" not in text
+    assert "assentry_session_items_of_session" in text and "Sort" not in text
 
 
 async def test_many_sessions_need_few_connections(server: Server, url: str, name: str) -> None:
@@ -195,8 +195,8 @@ async def test_many_sessions_need_few_connections(server: Server, url: str, name
         session.close()
 
 
-def test_importing_assent_imports_no_driver() -> None:
-    ended = python("import sys, assent, assent.testing; assent.PostgresSession; print('psycopg' in sys.modules)")
+def test_importing_assentry_imports_no_driver() -> None:
+    ended = python("import sys, assentry, assentry.testing; assentry.PostgresSession; print('psycopg' in sys.modules)")
     assert ended.stdout.strip() == "False", ended.stderr
 
 
@@ -204,13 +204,13 @@ def test_without_the_driver_it_says_what_to_install() -> None:
     code = """
         import sys
         sys.modules["psycopg"] = None
-        from assent import PostgresSession, UsageError
+        from assentry import PostgresSession, UsageError
         try:
             PostgresSession("user-1", "postgresql://localhost/shop")
         except UsageError as error:
             print(error)
     """
-    assert 'pip install "assent[postgres]"' in python(inspect.cleandoc(code)).stdout
+    assert 'pip install "assentry[postgres]"' in python(inspect.cleandoc(code)).stdout
 
 
 # -- any loop, any thread, any process -------------------------------------------------------------
@@ -291,10 +291,10 @@ async def test_a_turn_waits_for_the_turn_that_another_process_is_writing(server:
     await session.add_items(said("first"))
     with psycopg.connect(f"{url} application_name=other") as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", (session._lock,))
-        other.execute("INSERT INTO assent_session_items (session, item) VALUES ('user-1', '{\"content\":\"a\"}')")
+        other.execute("INSERT INTO assentry_session_items (session, item) VALUES ('user-1', '{\"content\":\"a\"}')")
         adding = asyncio.ensure_future(session.add_items(said("c")))
         await waits_for_a_lock(server)
-        other.execute("INSERT INTO assent_session_items (session, item) VALUES ('user-1', '{\"content\":\"b\"}')")
+        other.execute("INSERT INTO assentry_session_items (session, item) VALUES ('user-1', '{\"content\":\"b\"}')")
         assert words(await session_of_another_line(session, url).get_items()) == ["first"], "reading waits for nobody"
         other.commit()
     await soon(adding)
@@ -311,7 +311,7 @@ async def test_a_turn_that_waited_sees_what_it_waited_for(isolation: str, server
         writing = asyncio.ensure_future(session.write("run", 0, said("a", "b")))
         await waits_for_a_lock(server)
         other.execute(
-            "INSERT INTO assent_session_items (session, run, position, item)"
+            "INSERT INTO assentry_session_items (session, run, position, item)"
             """ VALUES ('user-1', 'run', 0, '{"role":"user","content":"a"}')"""
         )
     await soon(writing)
@@ -378,7 +378,9 @@ async def test_a_connection_that_ends_in_the_middle_leaves_nothing_and_is_made_a
     tries: list[int] = []
 
     def work(connection: Any) -> None:
-        connection.execute("INSERT INTO assent_session_items (session, item) VALUES ('user-1', '{\"content\":\"x\"}')")
+        connection.execute(
+            "INSERT INTO assentry_session_items (session, item) VALUES ('user-1', '{\"content\":\"x\"}')"
+        )
         tries.append(1)
         if len(tries) <= times:
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
@@ -456,7 +458,7 @@ class Proxy:
 
 @pytest.fixture
 def proxy(server: Server) -> Iterator[Proxy]:
-    folder = Path(tempfile.mkdtemp(prefix="assent-px-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="assentry-px-", dir="/tmp"))
     made = Proxy(server, folder)
     yield made
     made.close()
@@ -556,7 +558,7 @@ async def test_a_run_whose_server_stops_in_the_middle_goes_on_when_it_is_back(se
 def test_a_crash_between_writing_and_knowing_it_stores_nothing_twice(url: str) -> None:
     code = """
         import asyncio, os
-        from assent import PostgresSession
+        from assentry import PostgresSession
 
         async def main():
             items = [{"role": "user", "content": word} for word in ("a", "b")]
@@ -647,12 +649,12 @@ async def test_a_failure_in_the_middle_stores_nothing_and_locks_nobody_out(serve
         url,
         "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN IF NEW.item LIKE '%poison%' THEN RAISE 'no poison'; END IF; RETURN NEW; END $$",
-        "CREATE TRIGGER no BEFORE INSERT ON assent_session_items FOR EACH ROW EXECUTE FUNCTION no()",
+        "CREATE TRIGGER no BEFORE INSERT ON assentry_session_items FOR EACH ROW EXECUTE FUNCTION no()",
     )
     await failing(session.add_items(said("third", "poison")), "no poison", "Nothing was changed")
     await failing(session.write("run", 1, said("another", "poison")), "no poison")
     assert words(await session.get_items()) == ["first", "second"], "nor was anything replaced"
-    program(server, url, "DROP TRIGGER no ON assent_session_items")
+    program(server, url, "DROP TRIGGER no ON assentry_session_items")
     await session.write("run", 1, said("another", "poison"))
     assert words(await session.get_items()) == ["first", "another", "poison"]
 
@@ -683,9 +685,9 @@ async def test_a_password_is_used_and_never_shown(server: Server, url: str, name
     session = PostgresSession("user-1", f"{url} user=guarded password={SECRET}")
     await session.add_items(said("x"))
     assert "user=guarded" in repr(session) and SECRET not in repr(session)
-    program(server, url, "UPDATE assent_session_items SET item = '{'")
+    program(server, url, "UPDATE assentry_session_items SET item = '{'")
     assert SECRET not in await failing(session.get_items(), "damaged")
-    for bad in (f"postgresql://assent:{SECRET}@[host/x", f"password={SECRET} nonsense", f"what={SECRET}"):
+    for bad in (f"postgresql://assentry:{SECRET}@[host/x", f"password={SECRET} nonsense", f"what={SECRET}"):
         with pytest.raises(UsageError, match="url") as caught:
             PostgresSession("user-1", bad)
         assert SECRET not in str(caught.value)
@@ -718,9 +720,9 @@ async def test_removed_tables_are_told_to_each_session_and_then_made_anew(server
     session, other, late = (PostgresSession(each, url) for each in ("user-1", "user-1", "user-2"))
     await session.write("run", 0, said("a"))
     await other.get_items()
-    program(server, url, "DROP TABLE assent_session_items, assent_session_schema")
+    program(server, url, "DROP TABLE assentry_session_items, assentry_session_schema")
     await failing(session.write("run", 1, said("b")), "removed", "call again")
-    there = "SELECT to_regclass('assent_session_items')"
+    there = "SELECT to_regclass('assentry_session_items')"
     assert program(server, url, there) == [(None,)], "nothing is made before somebody has been told"
     await session.write("run", 1, said("b"))
     assert words(await session.get_items()) == ["b"]
@@ -730,10 +732,13 @@ async def test_removed_tables_are_told_to_each_session_and_then_made_anew(server
 
 
 DAMAGED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no items": ("DROP TABLE assent_session_items", ("not what they should be", "restore")),
-    "no column": ("ALTER TABLE assent_session_items DROP COLUMN item", ("not what they should be", "restore")),
-    "no version": ("DELETE FROM assent_session_schema", ("is empty", "Restore")),
-    "a later version": ("UPDATE assent_session_schema SET version = 99", ("schema version 99", "Assent that made it")),
+    "no items": ("DROP TABLE assentry_session_items", ("not what they should be", "restore")),
+    "no column": ("ALTER TABLE assentry_session_items DROP COLUMN item", ("not what they should be", "restore")),
+    "no version": ("DELETE FROM assentry_session_schema", ("is empty", "Restore")),
+    "a later version": (
+        "UPDATE assentry_session_schema SET version = 99",
+        ("schema version 99", "Assentry that made it"),
+    ),
 }
 
 
@@ -749,13 +754,13 @@ async def test_damaged_tables_are_refused_and_left_as_they_are(what: str, server
 
 
 async def test_tables_of_another_program_are_refused_and_left_as_they_are(server: Server, url: str) -> None:
-    program(server, url, "CREATE TABLE assent_session_items (x TEXT)")
+    program(server, url, "CREATE TABLE assentry_session_items (x TEXT)")
     session = PostgresSession("user-1", url)
     for work in (session.get_items, *calls(session).values()):
         await failing(work(), "another program", "left as it is", "another database", "search_path")
-    assert program(server, url, "SELECT * FROM assent_session_items") == []
-    assert program(server, url, "SELECT to_regclass('assent_session_schema')") == [(None,)]
-    program(server, url, "DROP TABLE assent_session_items")
+    assert program(server, url, "SELECT * FROM assentry_session_items") == []
+    assert program(server, url, "SELECT to_regclass('assentry_session_schema')") == [(None,)]
+    program(server, url, "DROP TABLE assentry_session_items")
     await session.add_items(said("x"))
     assert words(await session.get_items()) == ["x"]
 
@@ -765,14 +770,14 @@ async def test_a_damaged_row_is_named(damage: str, server: Server, url: str) -> 
     session, other = PostgresSession("user-1", url), PostgresSession("user-2", url)
     await other.add_items(said("other"))
     await session.add_items(said("a", "b", "c"))
-    program(server, url, f"UPDATE assent_session_items SET item = '{damage}' WHERE seq = 3")
-    await failing(session.get_items(), "row 3 of assent_session_items", "damaged", "clear the session")
+    program(server, url, f"UPDATE assentry_session_items SET item = '{damage}' WHERE seq = 3")
+    await failing(session.get_items(), "row 3 of assentry_session_items", "damaged", "clear the session")
     assert words(await session.get_items(1)) == ["c"]
     assert words([await session.pop_item() or {}]) == ["c"]
     await failing(session.pop_item(), "row 3")
     await failing(session.get_items(1), "row 3")
     assert words(await other.get_items()) == ["other"]
-    program(server, url, "DELETE FROM assent_session_items WHERE seq = 3")
+    program(server, url, "DELETE FROM assentry_session_items WHERE seq = 3")
     assert words(await session.get_items()) == ["a"]
 
 
@@ -829,7 +834,7 @@ async def test_a_session_that_nobody_closes_is_closed_when_it_is_forgotten(serve
 def test_a_session_can_be_used_while_the_interpreter_goes_down(url: str) -> None:
     code = """
         import asyncio, atexit
-        from assent import PostgresSession
+        from assentry import PostgresSession
 
         session = PostgresSession("user-1", URL)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent import Agent, ExactSession, OpenAIConversationsSession, PostgresSession, Runner, Session, SQLiteSession
-from assent.errors import SessionFailed
-from assent.testing import ScriptedModel, call, check_session
+import assentry
+from assentry import Agent, ExactSession, OpenAIConversationsSession, PostgresSession, Runner, Session, SQLiteSession
+from assentry.errors import SessionFailed
+from assentry.testing import ScriptedModel, call, check_session
 from tests.runtime.support import reloaded, sending
 from tests.sessions.conversations_server import ConversationsServer, serving
 
@@ -34,10 +34,10 @@ def conversations(monkeypatch: pytest.MonkeyPatch) -> Iterator[ConversationsServ
 
 OURS = [
     each
-    for name in assent.__all__
-    if name.endswith("Session") and (each := getattr(assent, name)) not in (ExactSession, Session)
+    for name in assentry.__all__
+    if name.endswith("Session") and (each := getattr(assentry, name)) not in (ExactSession, Session)
 ]
-"""Every session that comes with Assent; a new one is found here."""
+"""Every session that comes with Assentry; a new one is found here."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def recording(kind: type, name: str, heard: list[Any]) -> type:
 
 
 async def used(session: Any) -> None:
-    """Use a session in every way that Assent or a program does."""
+    """Use a session in every way that Assentry or a program does."""
     send, _ = sending()
     agent = Agent(name="A", tools=[send], model=ScriptedModel([call("send", {"to": "ann"}), "Done.", "Again."]))
     await Runner.run(agent, "Send it.", session=session)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -26,8 +26,8 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import (
-    AssentError,
+from assentry.errors import (
+    AssentryError,
     InvalidInput,
     InvalidOutput,
     MaxTurnsExceeded,
@@ -37,7 +37,7 @@ from assent.errors import (
     TripwireTriggered,
     UsageError,
 )
-from assent.testing import ScriptedModel, call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import asked, heard, python, reloaded, scripted, sending, soon
 
 Item = dict[str, Any]
@@ -327,8 +327,8 @@ async def test_an_unknown_tool_and_bad_arguments_have_their_outputs_in_the_sessi
 async def test_a_run_is_resumed_in_another_process_with_a_session_of_that_process(tmp_path: Path) -> None:
     program = f"""
 import asyncio, sys
-from assent import Agent, Runner, RunState, SQLiteSession, function_tool
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Runner, RunState, SQLiteSession, function_tool
+from assentry.testing import ScriptedModel, call
 
 @function_tool(needs_approval=True)
 def send(to: str) -> str:
@@ -1161,7 +1161,7 @@ async def test_a_closed_session_is_a_clear_error() -> None:
     session = SQLiteSession("one")
     session.close()
     error = await failed(Runner.run(scripted("never"), "go", session=session), SessionFailed)
-    assert isinstance(error, AssentError)
+    assert isinstance(error, AssentryError)
     assert error.state is None
 
 

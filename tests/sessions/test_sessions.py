@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent import ExactSession, InvalidInput, Session, SessionFailed, SQLiteSession, UsageError
-from assent.sessions.stored import THREADS
-from assent.testing import check_session
+import assentry
+from assentry import ExactSession, InvalidInput, Session, SessionFailed, SQLiteSession, UsageError
+from assentry.sessions.stored import THREADS
+from assentry.testing import check_session
 from tests.runtime.support import HANGS, python, soon
 
 Item = dict[str, Any]
@@ -111,7 +111,7 @@ async def test_a_session_may_take_time_to_make(path: Path) -> None:
 async def test_what_was_tried_out_is_left_empty(path: Path) -> None:
     await check_session(lambda session_id: SQLiteSession(session_id, path))
     with sqlite3.connect(path) as look:
-        assert look.execute("SELECT count(*) FROM assent_items").fetchone() == (0,)
+        assert look.execute("SELECT count(*) FROM assentry_items").fetchone() == (0,)
     look.close()
 
 
@@ -412,7 +412,7 @@ async def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
 
 
 async def test_ids_are_any_text(path: Path) -> None:
-    ids = ["a", "A", "a ", "a\0b", "a\0", "'; DROP TABLE assent_items; --", "ü", "u\u0308", "%", "x" * 10_000]
+    ids = ["a", "A", "a ", "a\0b", "a\0", "'; DROP TABLE assentry_items; --", "ü", "u\u0308", "%", "x" * 10_000]
     sessions = [SQLiteSession(session_id, path) for session_id in ids]
     for session in sessions:
         await session.add_items(said(session.session_id))
@@ -434,7 +434,7 @@ async def test_reading_the_latest_looks_at_no_others(path: Path) -> None:
     look = sqlite3.connect(path)
     [plan] = [row[3] for row in look.execute(f"EXPLAIN QUERY PLAN {SQLiteSession._sql.latest}", ("user-1", 1))]
     look.close()
-    assert plan == "SEARCH assent_items USING INDEX assent_items_of_session (session=?)"
+    assert plan == "SEARCH assentry_items USING INDEX assentry_items_of_session (session=?)"
 
 
 async def test_many_sessions_need_few_threads(tmp_path: Path) -> None:
@@ -442,13 +442,13 @@ async def test_many_sessions_need_few_threads(tmp_path: Path) -> None:
     sessions += [SQLiteSession(f"user-{n}", tmp_path / f"{n % 20}.db") for n in range(200)]
     await asyncio.gather(*(session.add_items(said("hello")) for session in sessions))
     assert len({session._shared for session in sessions}) == 220, "a file has one connection for all its sessions"
-    assert sum(thread.name.startswith("assent-session") for thread in threading.enumerate()) <= THREADS
+    assert sum(thread.name.startswith("assentry-session") for thread in threading.enumerate()) <= THREADS
     for session in sessions:
         session.close()
 
 
-def test_importing_assent_or_a_session_imports_no_database() -> None:
-    ended = python("import sys, assent, assent.testing; assent.SQLiteSession; print('sqlite3' in sys.modules)")
+def test_importing_assentry_or_a_session_imports_no_database() -> None:
+    ended = python("import sys, assentry, assentry.testing; assentry.SQLiteSession; print('sqlite3' in sys.modules)")
     assert ended.stdout.strip() == "False", ended.stderr
 
 
@@ -570,7 +570,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_stores_nothing(path: Path
 def test_a_crash_between_writing_and_knowing_it_stores_nothing_twice(path: Path) -> None:
     code = """
         import asyncio, os, sys
-        from assent import SQLiteSession
+        from assentry import SQLiteSession
 
         async def main():
             items = [{"role": "user", "content": word} for word in ("a", "b")]
@@ -670,7 +670,7 @@ async def test_a_failure_in_the_middle_stores_nothing_and_locks_nobody_out(path:
     await session.add_items(said("first"))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute(
-        "CREATE TRIGGER no BEFORE INSERT ON assent_items WHEN NEW.item LIKE '%poison%'"
+        "CREATE TRIGGER no BEFORE INSERT ON assentry_items WHEN NEW.item LIKE '%poison%'"
         " BEGIN SELECT RAISE(ABORT, 'no poison'); END"
     )
     await failing(session.add_items(said("second", "poison")), "no poison")
@@ -690,7 +690,7 @@ async def test_a_failure_in_memory_loses_nothing() -> None:
 
     def forbid(connection: sqlite3.Connection) -> None:
         connection.execute(
-            "CREATE TEMP TRIGGER no BEFORE INSERT ON assent_items WHEN NEW.item LIKE '%poison%'"
+            "CREATE TEMP TRIGGER no BEFORE INSERT ON assentry_items WHEN NEW.item LIKE '%poison%'"
             " BEGIN SELECT RAISE(ABORT, 'no poison'); END"
         )
 
@@ -786,7 +786,7 @@ async def test_a_directory_that_goes_away_and_comes_back(tmp_path: Path) -> None
 def test_a_full_disk_stores_nothing_and_works_when_there_is_room(path: Path) -> None:
     code = """
         import asyncio, resource
-        from assent import SessionFailed, SQLiteSession
+        from assentry import SessionFailed, SQLiteSession
 
         async def main():
             session = SQLiteSession("user-1", PATH)
@@ -821,7 +821,7 @@ def program(path: Path, *statements: str) -> None:
 NOT_OURS: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (lambda path: [path.write_text("Dear diary, " * 1000), None][1], "not an SQLite database"),
     "a table": (lambda path: program(path, "CREATE TABLE users (name TEXT)"), "another program"),
-    "a table of our name": (lambda path: program(path, "CREATE TABLE assent_items (x)"), "another program"),
+    "a table of our name": (lambda path: program(path, "CREATE TABLE assentry_items (x)"), "another program"),
     "a version": (lambda path: program(path, "PRAGMA user_version=7"), "another program"),
     "an application": (lambda path: program(path, "PRAGMA application_id=7"), "another program"),
 }
@@ -849,18 +849,18 @@ async def test_an_empty_file_is_taken(path: Path) -> None:
     assert words(await session.get_items()) == ["x"]
 
 
-async def test_a_file_of_a_later_assent_is_refused(path: Path) -> None:
+async def test_a_file_of_a_later_assentry_is_refused(path: Path) -> None:
     async with SQLiteSession("user-1", path) as session:
         await session.add_items(said("x"))
-    program(path, "UPDATE assent_file SET version = 99")
-    await failing(SQLiteSession("user-1", path).get_items(), "schema version 99", "Assent that made it")
+    program(path, "UPDATE assentry_file SET version = 99")
+    await failing(SQLiteSession("user-1", path).get_items(), "schema version 99", "Assentry that made it")
 
 
 async def test_a_file_without_its_id_is_refused(path: Path) -> None:
     async with SQLiteSession("user-1", path) as session:
         await session.add_items(said("x"))
-    program(path, "DELETE FROM assent_file")
-    await failing(SQLiteSession("user-1", path).get_items(), "assent_file is empty", "Restore")
+    program(path, "DELETE FROM assentry_file")
+    await failing(SQLiteSession("user-1", path).get_items(), "assentry_file is empty", "Restore")
 
 
 @pytest.mark.parametrize("damage", ["'{'", "'[1]'", "x'ff00'", "'{}' || x'ff'", "5", "''", "'{\"a\": NaN}'"])
@@ -868,14 +868,14 @@ async def test_a_damaged_row_is_named(damage: str, path: Path) -> None:
     session, other = SQLiteSession("user-1", path), SQLiteSession("user-2", path)
     await other.add_items(said("other"))
     await session.add_items(said("a", "b", "c"))
-    program(path, f"UPDATE assent_items SET item = {damage} WHERE seq = 3")
+    program(path, f"UPDATE assentry_items SET item = {damage} WHERE seq = 3")
     await failing(session.get_items(), "row 3", "damaged", str(path), "clear the session")
     assert words(await session.get_items(1)) == ["c"]
     assert words([await session.pop_item() or {}]) == ["c"]
     await failing(session.pop_item(), "row 3")
     await failing(session.get_items(1), "row 3")
     assert words(await other.get_items()) == ["other"]
-    program(path, "DELETE FROM assent_items WHERE seq = 3")
+    program(path, "DELETE FROM assentry_items WHERE seq = 3")
     assert words(await session.get_items()) == ["a"]
 
 
@@ -935,7 +935,7 @@ async def test_a_session_that_nobody_closes_is_closed_when_it_is_forgotten(path:
 def test_a_session_can_be_used_while_the_interpreter_goes_down(path: Path) -> None:
     code = """
         import asyncio, atexit
-        from assent import SQLiteSession
+        from assentry import SQLiteSession
 
         session = SQLiteSession("user-1", PATH)
 
@@ -1039,7 +1039,7 @@ def test_a_busy_timeout_is_a_number_of_seconds(busy_timeout: Any) -> None:
 
 
 def test_the_failure_of_a_session_is_the_worlds() -> None:
-    assert issubclass(SessionFailed, assent.Upstream)
+    assert issubclass(SessionFailed, assentry.Upstream)
     assert not issubclass(SessionFailed, UsageError)
 
 

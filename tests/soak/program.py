@@ -22,12 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from assent import Agent, Approve, Runner, function_tool
-from assent.core import facts as f
-from assent.engines import Worker
-from assent.errors import AlreadyDecided, NotPending
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Approve, Runner, function_tool
+from assentry.core import facts as f
+from assentry.engines import Worker
+from assentry.errors import AlreadyDecided, NotPending
+from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
+from assentry.testing import ScriptedModel, call
 from tests.store.postgres import server
 
 TURNS = (("gated", "plain"), ("plain",), ("plain", "gated"))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from assent.core import facts as f
-from assent.errors import AlreadyDecided, LeaseLost, Overtaken, StoreFailed
-from assent.sql import shared_writes
-from assent.store import SQLiteStore
-from assent.testing.store_checks.draft import asking, put_asking, put_begun
+from assentry.core import facts as f
+from assentry.errors import AlreadyDecided, LeaseLost, Overtaken, StoreFailed
+from assentry.sql import shared_writes
+from assentry.store import SQLiteStore
+from assentry.testing.store_checks.draft import asking, put_asking, put_begun
 from tests.store.support import Script, js
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ async def test_a_fault_in_one_leaves_the_others_written(path: Path) -> None:
 
         async def faulty() -> None:
             def work(connection: sqlite3.Connection) -> None:
-                connection.execute("DELETE FROM assent_runs")
+                connection.execute("DELETE FROM assentry_runs")
                 raise RuntimeError("a fault")
 
             await store._shared.do(work)
@@ -193,8 +193,8 @@ async def test_one_that_nobody_waits_for_any_more_is_left_out(path: Path) -> Non
 
 PROGRAM = """
 import asyncio, os, shutil, signal, sys
-from assent.store import SQLiteStore
-from assent.testing.store_checks.draft import asking
+from assentry.store import SQLiteStore
+from assentry.testing.store_checks.draft import asking
 
 def empty(path):
     async def make():

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Decision,
@@ -39,15 +39,15 @@ from assent import (
     ToolContext,
     function_tool,
 )
-from assent.definitions.calling import _threads
-from assent.errors import RunNotFound
-from assent.runtime.journal import Journal
-from assent.runtime.state import state_of
-from assent.store import Change, Lease, Question, Store
-from assent.store.postgres import PostgresStore
-from assent.store.record import Stored
-from assent.store.sqlite import SQLiteStore
-from assent.testing import ScriptedModel, call
+from assentry.definitions.calling import _threads
+from assentry.errors import RunNotFound
+from assentry.runtime.journal import Journal
+from assentry.runtime.state import state_of
+from assentry.store import Change, Lease, Question, Store
+from assentry.store.postgres import PostgresStore
+from assentry.store.record import Stored
+from assentry.store.sqlite import SQLiteStore
+from assentry.testing import ScriptedModel, call
 
 LEASE = 30.0
 HANGS = 100

@@ -1,4 +1,4 @@
-"""An Assent that is one schema version newer than the one under test, in a process of its own.
+"""An Assentry that is one schema version newer than the one under test, in a process of its own.
 
     python -m tests.store.newer_program ADDRESS open|upgrade|work FOLDER EFFECTS
 
@@ -17,18 +17,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from assent.store.sql import schema
+from assentry.store.sql import schema
 
 if __name__ == "__main__":
     schema.VERSION += 1  # before any other module reads it
 
-from assent import Agent, Approve, function_tool
-from assent.engines import Worker
-from assent.errors import StoreFailed
-from assent.store import PostgresStore, SQLiteStore
-from assent.store.sql import migrating
-from assent.store.sql.store import SQLStore
-from assent.testing import ScriptedModel, call
+from assentry import Agent, Approve, function_tool
+from assentry.engines import Worker
+from assentry.errors import StoreFailed
+from assentry.store import PostgresStore, SQLiteStore
+from assentry.store.sql import migrating
+from assentry.store.sql.store import SQLStore
+from assentry.testing import ScriptedModel, call
 
 MIGRATION = """
 import sqlalchemy as sa
@@ -39,7 +39,7 @@ down_revision = "{old:04}"
 
 
 def upgrade() -> None:
-    op.add_column("assent_runs", sa.Column("newer", sa.Text))
+    op.add_column("assentry_runs", sa.Column("newer", sa.Text))
 """
 
 

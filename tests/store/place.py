@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
-from assent.store import PostgresStore, SQLiteStore, Store
-from assent.store.sql.schema import VERSION_TABLE, metadata
-from assent.testing import FakeClock
+from assentry.store import PostgresStore, SQLiteStore, Store
+from assentry.store.sql.schema import VERSION_TABLE, metadata
+from assentry.testing import FakeClock
 from tests.store.postgres import Server
 
 Rows = list[tuple[Any, ...]]

@@ -32,7 +32,7 @@ class Server:
 
     def make(self) -> None:
         """Make its files."""
-        user = ["-U", "assent", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        user = ["-U", "assentry", "-A", "trust", "-E", "UTF8", "--locale=C"]
         self._run(["initdb", "-D", self._data, *user, "--no-sync"])
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"postgresql://assent@/postgres?host={self.folder}"
+        return f"postgresql://assentry@/postgres?host={self.folder}"
 
     def database(self) -> str:
         """The address of tables of one's own: a schema, which is made in no time."""
@@ -76,7 +76,7 @@ def server() -> Iterator[Server]:
     programs = _programs()
     if programs is None:
         raise NotStarted("no Postgres server is installed")
-    folder = Path(tempfile.mkdtemp(prefix="assent-pg-", dir="/tmp"))  # a socket's path must be short
+    folder = Path(tempfile.mkdtemp(prefix="assentry-pg-", dir="/tmp"))  # a socket's path must be short
     try:
         made = Server(programs, folder)
         made.make()

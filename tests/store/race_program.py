@@ -17,11 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, ModelRequest, Runner, ToolContext, function_tool
-from assent.engines import Worker
-from assent.errors import AlreadyDecided, Conflict, RunFinished, StoreFailed
-from assent.store import SQLiteStore, Store, open_store
-from assent.testing import ScriptedModel, call
+from assentry import Agent, ModelRequest, Runner, ToolContext, function_tool
+from assentry.engines import Worker
+from assentry.errors import AlreadyDecided, Conflict, RunFinished, StoreFailed
+from assentry.store import SQLiteStore, Store, open_store
+from assentry.testing import ScriptedModel, call
 
 
 def note(ctx: ToolContext[Any], what: str) -> None:

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from msgspec import Raw
 from msgspec.json import encode
 
-from assent.core import facts as f
-from assent.core.facts import AnyFact
-from assent.core.fold import fold
-from assent.core.run import Run
-from assent.store import Change, Lease, Store
-from assent.store.projection import Projection
-from assent.store.rules import needs_lease
+from assentry.core import facts as f
+from assentry.core.facts import AnyFact
+from assentry.core.fold import fold
+from assentry.core.run import Run
+from assentry.store import Change, Lease, Store
+from assentry.store.projection import Projection
+from assentry.store.rules import needs_lease
 
 T = TypeVar("T")
 

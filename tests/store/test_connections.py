@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent.core import facts as f
-from assent.errors import StoreFailed
-from assent.runtime.sync import block
-from assent.store import PostgresStore
+from assentry.core import facts as f
+from assentry.errors import StoreFailed
+from assentry.runtime.sync import block
+from assentry.store import PostgresStore
 from tests.store.postgres import Server
 from tests.store.support import Script, at_once, js, waiting
 from tests.store.test_postgres import made
@@ -39,7 +39,7 @@ async def known(store: PostgresStore, run_id: str = "r1") -> Script:
 
 
 @contextmanager
-def held(url: str, text: str = "SELECT FROM assent_runs FOR UPDATE") -> Iterator[psycopg.Connection[Any]]:
+def held(url: str, text: str = "SELECT FROM assentry_runs FOR UPDATE") -> Iterator[psycopg.Connection[Any]]:
     """A transaction that did this, and stands in the way of others until it is committed."""
     with psycopg.connect(url) as holder:
         holder.execute(text)
@@ -65,14 +65,14 @@ def end(url: str, which: str = "usename = current_user") -> None:
 def count(url: str) -> int:
     """How many facts are stored."""
     with behind(url) as connection:
-        [[found]] = connection.execute("SELECT count(*) FROM assent_journal").fetchall()
+        [[found]] = connection.execute("SELECT count(*) FROM assentry_journal").fetchall()
         return int(found)
 
 
 SLOW = """
 CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON assent_journal DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON assentry_journal DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION wait()
 """
 """Lets every statement pass, and every commit wait for this lock."""
@@ -191,7 +191,7 @@ async def test_a_connection_that_is_lost_before_a_change_is_committed_is_made_an
 async def test_a_read_whose_connection_is_lost_is_done_again(url: str) -> None:
     async with made(url) as store:
         await known(store)
-        with held(url, "LOCK TABLE assent_runs") as holder:
+        with held(url, "LOCK TABLE assentry_runs") as holder:
             task = await under_way(store.read("r1"), url, holder)
             end(url, BLOCKED)
             await asyncio.to_thread(_blocked, url, holder.info.backend_pid)
@@ -226,7 +226,7 @@ async def test_a_connection_that_was_lost_unseen_is_not_kept(url: str) -> None:
 
 LATE = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
-CREATE CONSTRAINT TRIGGER late AFTER INSERT ON assent_journal DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON assentry_journal DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION refuse()
 """
 """Lets every statement pass, and no commit."""

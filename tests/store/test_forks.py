@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from assent import PostgresSession, SQLiteSession, UsageError
-from assent.store import PostgresStore, SQLiteStore
+from assentry import PostgresSession, SQLiteSession, UsageError
+from assentry.store import PostgresStore, SQLiteStore
 from tests.store.postgres import Server
 from tests.store.support import Script
 
@@ -105,7 +105,7 @@ def test_what_the_parent_opened_is_refused_in_a_child_and_goes_on_in_the_parent(
 
 
 def test_what_was_used_by_blocking_calls_only_is_refused_as_well(opened: Opened) -> None:
-    from assent.runtime.sync import block
+    from assentry.runtime.sync import block
 
     block(opened.add("r1"))  # without a thread
 
@@ -213,8 +213,8 @@ def test_a_child_does_not_close_its_parents_file(tmp_path: Path) -> None:
 def test_a_child_whose_interpreter_ends_leaves_the_parents_connections_alone(tmp_path: Path, postgres: Server) -> None:
     code = """
         import asyncio, os, sys
-        from assent import PostgresSession, SQLiteSession
-        from assent.store import PostgresStore, SQLiteStore
+        from assentry import PostgresSession, SQLiteSession
+        from assentry.store import PostgresStore, SQLiteStore
 
         stores = [SQLiteStore(PATH), PostgresStore(URL, upgrade=True)]
         sessions = [SQLiteSession("s", PATH), PostgresSession("s", URL)]

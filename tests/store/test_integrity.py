@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from msgspec.json import encode
 
-from assent import Approve, Reject
-from assent.core import facts as f
-from assent.errors import (
-    AssentError,
+from assentry import Approve, Reject
+from assentry.core import facts as f
+from assentry.errors import (
+    AssentryError,
     DigestMismatch,
     QuestionNotFound,
     UnreadableState,
 )
-from assent.inbox.accounts import Accounts, accounts_of
-from assent.store import MemoryStore, SavedContext, Store
-from assent.store.outbox import Webhook
-from assent.store.row_codec import START, Head, tallied
-from assent.store.sql.schema import questions, runs
-from assent.store.sql.seal import asked_seal, ended_seal
-from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, SHRED, RunDraft, json, put_asking
+from assentry.inbox.accounts import Accounts, accounts_of
+from assentry.store import MemoryStore, SavedContext, Store
+from assentry.store.outbox import Webhook
+from assentry.store.row_codec import START, Head, tallied
+from assentry.store.sql.schema import questions, runs
+from assentry.store.sql.seal import asked_seal, ended_seal
+from assentry.testing import FakeClock
+from assentry.testing.store_checks.draft import SEND, SHRED, RunDraft, json, put_asking
 from tests.store.place import Place
 from tests.store.support import waiting
 
@@ -87,11 +87,13 @@ async def over(store: Store, clock: FakeClock, id: str = "r1") -> None:
 
 def reseal(place: Place, id: str) -> None:
     """Seal a row anew, as somebody does who knows how."""
-    [row] = place.execute("SELECT * FROM assent_questions WHERE id = :id", id=id)
+    [row] = place.execute("SELECT * FROM assentry_questions WHERE id = :id", id=id)
     columns = dict(zip(questions.c.keys(), row, strict=True))
-    [[columns["run"]]] = place.execute("SELECT run FROM assent_runs WHERE id = :id", id=columns["run"])
+    [[columns["run"]]] = place.execute("SELECT run FROM assentry_runs WHERE id = :id", id=columns["run"])
     seals = {"asked": asked_seal(columns), "ended": ended_seal(columns)}
-    place.execute("UPDATE assent_questions SET asked_seal = :asked, ended_seal = :ended WHERE id = :id", id=id, **seals)
+    place.execute(
+        "UPDATE assentry_questions SET asked_seal = :asked, ended_seal = :ended WHERE id = :id", id=id, **seals
+    )
 
 
 # -- what is shown -----------------------------------------------------------------------------------
@@ -106,14 +108,14 @@ async def test_a_question_whose_row_was_changed_is_not_shown(
         place.clock.advance(1)
         await waiting(store, "r2")
         value = COLUMNS.get(column, "approve")
-        place.execute(f"UPDATE assent_questions SET \"{column}\" = :value WHERE id = 'q_r1'", value=value)
+        place.execute(f"UPDATE assentry_questions SET \"{column}\" = :value WHERE id = 'q_r1'", value=value)
         settled = column == "verdict"
-        with caplog.at_level(logging.WARNING, "assent"):
+        with caplog.at_level(logging.WARNING, "assentry"):
             page = await store.questions(settled=settled)
         assert [question.id for question in page.items] == ([] if settled else ["q_r2"])
         assert page.damaged == ["q_r1"]
         assert "'q_r1' is not what was written" in caplog.text
-        with pytest.raises(UnreadableState, match=r"'q_r1' is not what was written.*`assent db rebuild`"):
+        with pytest.raises(UnreadableState, match=r"'q_r1' is not what was written.*`assentry db rebuild`"):
             await store.question("q_r1")
         with pytest.raises(UnreadableState, match="'q_r1' is not what was written"):
             await store.decide("q_r1", Approve(), by="ann", digest="digest of q_r1")
@@ -128,8 +130,8 @@ async def test_pages_go_on_after_a_row_that_was_changed(place: Place) -> None:
         for number in range(4):
             await waiting(store, f"r{number}")
             place.clock.advance(1)
-        place.execute("UPDATE assent_questions SET reason = 'other' WHERE id = 'q_r1'")
-        place.execute("UPDATE assent_questions SET at = -1 WHERE id = 'q_r2'")
+        place.execute("UPDATE assentry_questions SET reason = 'other' WHERE id = 'q_r1'")
+        place.execute("UPDATE assentry_questions SET at = -1 WHERE id = 'q_r2'")
         seen, damaged, after = [], [], None
         for _ in range(4):
             page = await store.questions(limit=1, after=after)
@@ -146,14 +148,14 @@ async def test_text_that_is_damaged_below_what_text_is_hides_no_other_question(p
     async with place.store() as store:
         await waiting(store)
         await waiting(store, "r2")
-        place.execute("UPDATE assent_questions SET reason = CAST(x'ff' AS TEXT), at = 'x' WHERE id = 'q_r1'")
+        place.execute("UPDATE assentry_questions SET reason = CAST(x'ff' AS TEXT), at = 'x' WHERE id = 'q_r1'")
         page = await store.questions()
         assert ([question.id for question in page.items], page.damaged) == (["q_r2"], ["q_r1"])
         assert "at, reason" in " ".join(await store.verify("r1")) or "reason, at" in " ".join(await store.verify("r1"))
 
 
 @pytest.mark.parametrize("value", ["'x'", "1000000000000000", "1.5"])
-@pytest.mark.parametrize("column", ["assent_blobs.body", "assent_blobs.hash", "assent_definitions.body"])
+@pytest.mark.parametrize("column", ["assentry_blobs.body", "assentry_blobs.hash", "assentry_definitions.body"])
 async def test_what_should_be_bytes_and_is_something_else_is_named(place: Place, column: str, value: str) -> None:
     if place.engine.dialect.name != "sqlite":
         pytest.skip("its columns hold only what they are for")
@@ -176,7 +178,7 @@ async def test_a_run_whose_lease_was_damaged_is_not_driven_and_not_spoiled(place
         pytest.skip("its columns hold only what they are for")
     async with place.store() as store:
         await waiting(store)
-        place.execute(f"UPDATE assent_runs SET {change}")
+        place.execute(f"UPDATE assentry_runs SET {change}")
         assert await store.verify("r1") == ["The lease in the record of run 'r1' is damaged."]
         with pytest.raises(UnreadableState, match="The lease in the record of run 'r1' is damaged"):
             await store.decide("q_r1", Approve(), by="ann", digest="digest of q_r1")
@@ -188,7 +190,7 @@ async def test_a_run_whose_lease_was_damaged_is_not_driven_and_not_spoiled(place
 async def test_nothing_is_decided_on_a_row_that_was_changed_and_sealed_anew(place: Place, column: str) -> None:
     async with place.store() as store:
         await waiting(store)
-        place.execute(f'UPDATE assent_questions SET "{column}" = :value', value=COLUMNS[column])
+        place.execute(f'UPDATE assentry_questions SET "{column}" = :value', value=COLUMNS[column])
         reseal(place, "q_r1")
         shown = await store.question("q_r1")
         with pytest.raises(
@@ -204,7 +206,7 @@ async def test_a_question_that_was_moved_to_another_run_is_not_decided(place: Pl
         await waiting(store)
         await waiting(store, "r2")
         place.execute(
-            "UPDATE assent_questions SET run = (SELECT id FROM assent_runs WHERE run = 'r2') WHERE id = 'q_r1'"
+            "UPDATE assentry_questions SET run = (SELECT id FROM assentry_runs WHERE run = 'r2') WHERE id = 'q_r1'"
         )
         reseal(place, "q_r1")
         with pytest.raises(QuestionNotFound):
@@ -216,7 +218,7 @@ async def test_a_question_that_was_moved_to_another_run_is_not_decided(place: Pl
 async def test_an_end_that_was_not_recorded_is_not_taken_for_one(place: Place) -> None:
     async with place.store() as store:
         await waiting(store)
-        place.execute("UPDATE assent_questions SET verdict = 'reject', by = 'eve', decided = 1")
+        place.execute("UPDATE assentry_questions SET verdict = 'reject', by = 'eve', decided = 1")
         reseal(place, "q_r1")
         with pytest.raises(UnreadableState, match="verdict"):
             await store.decide("q_r1", Approve(), by="ann", digest="digest of q_r1")
@@ -245,8 +247,8 @@ async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Pla
     async with place.store() as store:
         [question] = await put_asking(store)
         marks = {"one": SEND.fingerprint, "other": SHRED.fingerprint}
-        other = "(SELECT body FROM assent_definitions WHERE fingerprint = :other)"
-        place.execute(f"UPDATE assent_definitions SET body = {other} WHERE fingerprint = :one", **marks)
+        other = "(SELECT body FROM assentry_definitions WHERE fingerprint = :other)"
+        place.execute(f"UPDATE assentry_definitions SET body = {other} WHERE fingerprint = :one", **marks)
         edit = {"type": "edit", "arguments": {"to": "bob"}}
         with pytest.raises(UnreadableState, match=r"definition of tool 'shred' that is kept as .* has changed"):
             await store.decide(question.id, edit, by="ann", digest=question.digest)
@@ -258,7 +260,7 @@ async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Pla
 async def test_a_tool_that_was_deleted_is_named(place: Place) -> None:
     async with place.store() as store:
         [question] = await put_asking(store)
-        place.execute("DELETE FROM assent_definitions WHERE fingerprint = :one", one=SEND.fingerprint)
+        place.execute("DELETE FROM assentry_definitions WHERE fingerprint = :one", one=SEND.fingerprint)
         [found] = await store.verify(question.run)
         assert "definition of a tool" in found and "is not there" in found
 
@@ -276,17 +278,17 @@ async def accounts_in(store: Any) -> tuple[Accounts, str]:
 
 
 ACCOUNTS = {
-    "UPDATE assent_users SET role = 'admin' WHERE name = 'bob'": "user 'bob'",
-    "UPDATE assent_users SET groups = '[\"ops\"]' WHERE name = 'bob'": "user 'bob'",
-    "UPDATE assent_users SET password = '$argon2id$x' WHERE name = 'ann'": "user 'ann'",
-    "UPDATE assent_users SET disabled_at = 1 WHERE name = 'ann'": "user 'ann'",
-    "UPDATE assent_users SET name = 'eve' WHERE name = 'ann'": "user 'eve'",
-    "INSERT INTO assent_users (name, role, stamp, made) VALUES ('eve', 'admin', 's', 1)": "user 'eve'",
-    "DELETE FROM assent_users WHERE name = 'bob'": "sign-in of 'bob'",
-    "UPDATE assent_tokens SET role = 'admin'": "token",
-    "UPDATE assent_tokens SET hash = 'x'": "token",
-    "UPDATE assent_tokens SET until = NULL, revoked_at = NULL, made = 1": "token",
-    "INSERT INTO assent_tokens (id, name, role, hash, made) VALUES ('t2', 'ann', 'admin', 'x', 1)": "token 't2'",
+    "UPDATE assentry_users SET role = 'admin' WHERE name = 'bob'": "user 'bob'",
+    "UPDATE assentry_users SET groups = '[\"ops\"]' WHERE name = 'bob'": "user 'bob'",
+    "UPDATE assentry_users SET password = '$argon2id$x' WHERE name = 'ann'": "user 'ann'",
+    "UPDATE assentry_users SET disabled_at = 1 WHERE name = 'ann'": "user 'ann'",
+    "UPDATE assentry_users SET name = 'eve' WHERE name = 'ann'": "user 'eve'",
+    "INSERT INTO assentry_users (name, role, stamp, made) VALUES ('eve', 'admin', 's', 1)": "user 'eve'",
+    "DELETE FROM assentry_users WHERE name = 'bob'": "sign-in of 'bob'",
+    "UPDATE assentry_tokens SET role = 'admin'": "token",
+    "UPDATE assentry_tokens SET hash = 'x'": "token",
+    "UPDATE assentry_tokens SET until = NULL, revoked_at = NULL, made = 1": "token",
+    "INSERT INTO assentry_tokens (id, name, role, hash, made) VALUES ('t2', 'ann', 'admin', 'x', 1)": "token 't2'",
 }
 
 
@@ -316,8 +318,8 @@ async def test_whatever_is_done_to_users_and_tokens_leaves_them_as_written(place
 async def test_a_user_who_was_changed_stays_named_until_the_role_is_set(place: Place) -> None:
     async with place.store() as store:
         accounts, token = await accounts_in(store)
-        place.execute("UPDATE assent_users SET role = 'admin' WHERE name = 'bob'")
-        place.execute("UPDATE assent_tokens SET role = 'admin'")
+        place.execute("UPDATE assentry_users SET role = 'admin' WHERE name = 'bob'")
+        place.execute("UPDATE assentry_tokens SET role = 'admin'")
         await accounts.set_password("bob", "another horse")
         await accounts.disable_user("bob")
         await accounts.revoke_token(token)
@@ -394,7 +396,7 @@ GRANT = {
 async def test_verify_names_what_was_changed_in_a_runs_record(place: Place, column: str) -> None:
     async with place.store() as store:
         await everything(store, place.clock)
-        place.execute(f"UPDATE assent_runs SET {runs.c[column].name} = {RECORD[column]}")
+        place.execute(f"UPDATE assentry_runs SET {runs.c[column].name} = {RECORD[column]}")
         assert await store.verify("r1") == [f"The record of run 'r1' differs from its journal: {column}."]
 
 
@@ -402,8 +404,8 @@ async def test_verify_names_what_was_changed_in_a_runs_record(place: Place, colu
 async def test_verify_names_what_was_changed_in_a_grant(place: Place, column: str) -> None:
     async with place.store() as store:
         await everything(store, place.clock)
-        place.execute(f'UPDATE assent_grants SET "{column}" = {GRANT[column]}')
-        [[id]] = place.execute("SELECT id FROM assent_grants")
+        place.execute(f'UPDATE assentry_grants SET "{column}" = {GRANT[column]}')
+        [[id]] = place.execute("SELECT id FROM assentry_grants")
         assert await store.verify("r1") == [f"Grant {id!r} of run 'r1' differs from the journal: {column}."]
 
 
@@ -413,7 +415,7 @@ async def test_verify_names_what_was_changed_in_a_question(place: Place, column:
     changed = COLUMNS | {"verdict": "reject", "by": "eve", "decided": 1}
     async with place.store() as store:
         await everything(store, place.clock)
-        place.execute(f"UPDATE assent_questions SET \"{column}\" = :value WHERE id = 'q1_r1'", value=changed[column])
+        place.execute(f"UPDATE assentry_questions SET \"{column}\" = :value WHERE id = 'q1_r1'", value=changed[column])
         if sealed:
             reseal(place, "q1_r1")
         named = [f"Question 'q1_r1' of run 'r1' differs from the journal: {column}."]
@@ -424,8 +426,8 @@ async def test_verify_names_what_was_changed_in_a_question(place: Place, column:
 async def test_verify_names_records_that_are_missing_or_made_up(place: Place, table: str) -> None:
     async with place.store() as store:
         await everything(store, place.clock)
-        [[id], *_] = place.execute(f"SELECT id FROM assent_{table} ORDER BY id")
-        place.execute(f"UPDATE assent_{table} SET id = 'other' WHERE id = :id", id=id)
+        [[id], *_] = place.execute(f"SELECT id FROM assentry_{table} ORDER BY id")
+        place.execute(f"UPDATE assentry_{table} SET id = 'other' WHERE id = :id", id=id)
         found = " ".join(await store.verify("r1"))
         assert f"{id!r} of run 'r1' is in the journal, and has no record." in found
         assert "'other' of run 'r1' differs from the journal: it is in no fact." in found
@@ -434,9 +436,9 @@ async def test_verify_names_records_that_are_missing_or_made_up(place: Place, ta
 @pytest.mark.parametrize(
     "statement",
     [
-        """UPDATE assent_contexts SET body = (SELECT head FROM assent_runs)""",
-        "UPDATE assent_contexts SET kind = 'other'",
-        "DELETE FROM assent_contexts",
+        """UPDATE assentry_contexts SET body = (SELECT head FROM assentry_runs)""",
+        "UPDATE assentry_contexts SET kind = 'other'",
+        "DELETE FROM assentry_contexts",
     ],
 )
 async def test_a_context_that_is_not_the_one_that_was_written_is_named(place: Place, statement: str) -> None:
@@ -460,7 +462,7 @@ async def test_a_context_that_was_put_in_its_place_is_read(place: Place) -> None
 async def test_verify_names_what_belongs_to_no_run(place: Place) -> None:
     async with place.store() as store:
         await everything(store, place.clock)
-        place.execute("DELETE FROM assent_runs")
+        place.execute("DELETE FROM assentry_runs")
         assert [each.split(" of run")[0] for each in await store.strays()] == [
             "There is a journal",
             "There is a context",
@@ -480,10 +482,10 @@ async def test_verify_names_webhooks_messages_and_agents_that_are_damaged(place:
         assert await store.strays() == [
             "The announcement of agent 'B' is damaged; a worker that drives the agent makes it anew."
         ]
-        place.execute("UPDATE assent_agents SET name = 'C' WHERE name = 'A'")
-        place.execute("DELETE FROM assent_webhooks WHERE id = 'h1'")
-        place.execute("UPDATE assent_webhooks SET events = 'x' WHERE id = 'h2'")
-        place.execute("UPDATE assent_outbox SET body = 'x' WHERE webhook = 'h2'")
+        place.execute("UPDATE assentry_agents SET name = 'C' WHERE name = 'A'")
+        place.execute("DELETE FROM assentry_webhooks WHERE id = 'h1'")
+        place.execute("UPDATE assentry_webhooks SET events = 'x' WHERE id = 'h2'")
+        place.execute("UPDATE assentry_outbox SET body = 'x' WHERE webhook = 'h2'")
         assert sorted(re.sub("'msg_.*'", "M", sentence) for sentence in await store.strays()) == [
             "Message M in the outbox is damaged, and is not sent.",
             "Message M in the outbox is for a webhook that is not there.",
@@ -519,16 +521,16 @@ async def test_a_started_run_has_of_its_announcement_only_what_every_run_of_the_
 
 def cut(place: Place, last: int) -> None:
     """Remove the rows after this one, and set the run's record back to it, as somebody does who knows how."""
-    [[hash]] = place.execute("SELECT prev_hash FROM assent_journal WHERE seq = :seq", seq=last + 1)
-    rows = place.execute("SELECT seq, at, prev_hash FROM assent_journal WHERE seq <= :seq ORDER BY seq", seq=last + 1)
+    [[hash]] = place.execute("SELECT prev_hash FROM assentry_journal WHERE seq = :seq", seq=last + 1)
+    rows = place.execute("SELECT seq, at, prev_hash FROM assentry_journal WHERE seq <= :seq ORDER BY seq", seq=last + 1)
     tally = START
     for (seq, at, _), (_, _, own) in itertools.pairwise(rows):
         tally = tallied(tally, bytes(own), seq, at)
-    [[head]] = place.execute("SELECT head FROM assent_runs")
-    place.execute("DELETE FROM assent_journal WHERE seq > :seq", seq=last)
+    [[head]] = place.execute("SELECT head FROM assentry_runs")
+    place.execute("DELETE FROM assentry_journal WHERE seq > :seq", seq=last)
     packed = Head(bytes(hash), tally, bytes(head)[64:]).packed()
     place.execute(
-        "UPDATE assent_runs SET seq = :seq, head = :head, changed_at = :at", seq=last, head=packed, at=rows[-2][1]
+        "UPDATE assentry_runs SET seq = :seq, head = :head, changed_at = :at", seq=last, head=packed, at=rows[-2][1]
     )
 
 
@@ -542,7 +544,7 @@ async def test_a_tail_that_was_cut_with_its_head_is_named_by_what_came_of_it(pla
         found = " ".join(await store.verify("r1"))
         assert "Question 'q_r1' of run 'r1' differs from the journal: verdict, by, decided." in found
         assert "status" in found
-        with pytest.raises(AssentError):
+        with pytest.raises(AssentryError):
             await store.decide("q_r1", Approve(), by="eve", digest="digest of q_r1")
         assert script.id == "r1"
 
@@ -550,24 +552,24 @@ async def test_a_tail_that_was_cut_with_its_head_is_named_by_what_came_of_it(pla
 # -- erased runs -------------------------------------------------------------------------------------
 
 ERASED = {
-    "who decided": "UPDATE assent_journal SET fact = replace(fact, '\"bob\"', '\"eve\"')",
-    "when it happened": "UPDATE assent_journal SET at = at + 1 WHERE seq = 3",
-    "when it was erased": "UPDATE assent_runs SET erased = erased + 1",
-    "that it was erased": "UPDATE assent_runs SET erased = NULL",
-    "how long it was": "DELETE FROM assent_journal WHERE seq > 5; UPDATE assent_runs SET seq = 5",
-    "its status": "UPDATE assent_runs SET status = 'done'",
-    "its agent": "UPDATE assent_runs SET agent = 'Other'",
-    "its beginning": "UPDATE assent_runs SET began = began - 1",
-    "a verdict": "UPDATE assent_questions SET verdict = 'approve' WHERE id = 'q3_r1'",
-    "an approval": "UPDATE assent_questions SET verdict = 'reject' WHERE id = 'q1_r1'",
-    "who is said to have decided": "UPDATE assent_questions SET by = 'eve' WHERE id = 'q3_r1'",
-    "what was asked": "UPDATE assent_questions SET reason = 'It is harmless.' WHERE id = 'q3_r1'",
-    "a digest": "UPDATE assent_questions SET digest = 'x' WHERE id = 'q3_r1'",
-    "a question": "DELETE FROM assent_questions WHERE id = 'q3_r1'",
-    "a grant": "DELETE FROM assent_grants",
-    "uses": "UPDATE assent_grants SET used = 7",
-    "who took it back": "UPDATE assent_grants SET revoked_by = 'ann'",
-    "a context": "INSERT INTO assent_contexts SELECT id, head, 'dict' FROM assent_runs",
+    "who decided": "UPDATE assentry_journal SET fact = replace(fact, '\"bob\"', '\"eve\"')",
+    "when it happened": "UPDATE assentry_journal SET at = at + 1 WHERE seq = 3",
+    "when it was erased": "UPDATE assentry_runs SET erased = erased + 1",
+    "that it was erased": "UPDATE assentry_runs SET erased = NULL",
+    "how long it was": "DELETE FROM assentry_journal WHERE seq > 5; UPDATE assentry_runs SET seq = 5",
+    "its status": "UPDATE assentry_runs SET status = 'done'",
+    "its agent": "UPDATE assentry_runs SET agent = 'Other'",
+    "its beginning": "UPDATE assentry_runs SET began = began - 1",
+    "a verdict": "UPDATE assentry_questions SET verdict = 'approve' WHERE id = 'q3_r1'",
+    "an approval": "UPDATE assentry_questions SET verdict = 'reject' WHERE id = 'q1_r1'",
+    "who is said to have decided": "UPDATE assentry_questions SET by = 'eve' WHERE id = 'q3_r1'",
+    "what was asked": "UPDATE assentry_questions SET reason = 'It is harmless.' WHERE id = 'q3_r1'",
+    "a digest": "UPDATE assentry_questions SET digest = 'x' WHERE id = 'q3_r1'",
+    "a question": "DELETE FROM assentry_questions WHERE id = 'q3_r1'",
+    "a grant": "DELETE FROM assentry_grants",
+    "uses": "UPDATE assentry_grants SET used = 7",
+    "who took it back": "UPDATE assentry_grants SET revoked_by = 'ann'",
+    "a context": "INSERT INTO assentry_contexts SELECT id, head, 'dict' FROM assentry_runs",
 }
 
 
@@ -579,7 +581,7 @@ async def test_verify_names_what_was_changed_in_an_erased_run(place: Place, what
         assert await store.verify("r1") == []
         for statement in ERASED[what].split("; "):
             place.execute(statement)
-        if "assent_questions SET" in ERASED[what]:
+        if "assentry_questions SET" in ERASED[what]:
             reseal(place, "q1_r1")
             reseal(place, "q3_r1")
         [sentence] = await store.verify("r1")
@@ -589,7 +591,7 @@ async def test_verify_names_what_was_changed_in_an_erased_run(place: Place, what
 async def test_the_questions_of_an_erased_run_are_shown(place: Place) -> None:
     async with place.store() as store:
         await over(store, place.clock)
-        place.execute("UPDATE assent_questions SET tool = 'other' WHERE id = 'q1_r1'")
+        place.execute("UPDATE assentry_questions SET tool = 'other' WHERE id = 'q1_r1'")
         await store.erase("r1")
         page = await store.questions(settled=True)
         assert {question.arguments for question in page.items} == {""}
@@ -627,16 +629,16 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
         control = "".join(map(chr, range(1, 32))) + "\x7f\u2028\U0001f600"
         await waiting(store, "r4", why=control)
     before = place.tables()
-    place.execute("UPDATE assent_runs SET head = substr(head, 1, 32)")
+    place.execute("UPDATE assentry_runs SET head = substr(head, 1, 32)")
     for column in ("asked_seal", "ended_seal", "reviewers", "redact", "started_by", "shown", "preview"):
-        place.execute(f"ALTER TABLE assent_questions DROP COLUMN {column}")
-    place.execute("ALTER TABLE assent_runs DROP COLUMN started_by")
+        place.execute(f"ALTER TABLE assentry_questions DROP COLUMN {column}")
+    place.execute("ALTER TABLE assentry_runs DROP COLUMN started_by")
     for index in ("questions_decided", "runs_rested"):
-        place.execute(f"DROP INDEX assent_{index}")
+        place.execute(f"DROP INDEX assentry_{index}")
     for new, old in (("changed_at", "changed"), ("lease_fence", "fence")):
-        place.execute(f"ALTER TABLE assent_runs RENAME COLUMN {new} TO {old}")
+        place.execute(f"ALTER TABLE assentry_runs RENAME COLUMN {new} TO {old}")
     for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"):
-        place.execute(f"DROP TABLE assent_{table}")
+        place.execute(f"DROP TABLE assentry_{table}")
     place.set_version(1)
     async with place.store() as store:
         await store.upgrade()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -20,10 +20,10 @@ from assent import (
     ToolInputGuardrail,
     function_tool,
 )
-from assent.core import facts as f
-from assent.errors import InputGuardrailTripwireTriggered
-from assent.store import Change
-from assent.testing import FakeClock, call
+from assentry.core import facts as f
+from assentry.errors import InputGuardrailTripwireTriggered
+from assentry.store import Change
+from assentry.testing import FakeClock, call
 from tests.runtime.support import scripted, sending, soon, told
 from tests.store.test_stored_runs import AT_ONCE, Watched, has, kinds
 

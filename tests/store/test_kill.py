@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from assent.core.rules import verdict_of
-from assent.errors import Overtaken
-from assent.store import Question, Store
+from assentry.core.rules import verdict_of
+from assentry.errors import Overtaken
+from assentry.store import Question, Store
 from tests.store import crash_program as program
 from tests.store.crash_program import Case, Effects
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from assent import Approve, RunConfig, Runner, ToolContext, function_tool
-from assent.core import facts as f
-from assent.core.fold import fold
-from assent.core.rules import is_drivers
-from assent.core.run import Run
-from assent.engines import Worker
-from assent.errors import Conflict, IllegalFact, LeaseLost, StoreFailed, UsageError
-from assent.runtime.lease import HELD, RELEASED, RELEASING
-from assent.store import Change, Lease, MemoryStore, Stored
-from assent.testing import FakeClock, call
+from assentry import Approve, RunConfig, Runner, ToolContext, function_tool
+from assentry.core import facts as f
+from assentry.core.fold import fold
+from assentry.core.rules import is_drivers
+from assentry.core.run import Run
+from assentry.engines import Worker
+from assentry.errors import Conflict, IllegalFact, LeaseLost, StoreFailed, UsageError
+from assentry.runtime.lease import HELD, RELEASED, RELEASING
+from assentry.store import Change, Lease, MemoryStore, Stored
+from assentry.testing import FakeClock, call
 from tests.core.support import began, js, replied, said
 from tests.runtime.support import scripted, sending, soon
 from tests.store.test_stored_runs import Watched, has, kinds, only, writer_in

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import pytest
 
-from assent import Agent, Approve, RunHooks, Runner
-from assent.core import facts as f
-from assent.engines import Worker
-from assent.engines.worker import SWEEP
-from assent.errors import DefinitionChanged, StoreFailed
-from assent.store import Change, Lease, MemoryStore, RunRecord, SQLiteStore, Store
-from assent.store.rules import is_driven, is_lost
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry import Agent, Approve, RunHooks, Runner
+from assentry.core import facts as f
+from assentry.engines import Worker
+from assentry.engines.worker import SWEEP
+from assentry.errors import DefinitionChanged, StoreFailed
+from assentry.store import Change, Lease, MemoryStore, RunRecord, SQLiteStore, Store
+from assentry.store.rules import is_driven, is_lost
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.engines.test_worker import approve_all, begun, kinds, record, thinking
 from tests.runtime.support import HANGS, sending, soon
 from tests.store.place import Place, place
@@ -185,7 +185,7 @@ async def lost_run(place: Place, store: Store, id: str = "r1", error: str | None
     """A run that has something to do, and that nothing wakes."""
     await Script(store, id, "Shop").begin()
     place.execute(
-        "UPDATE assent_runs SET wake = NULL, error = :error, failures = :failures WHERE run = :run",
+        "UPDATE assentry_runs SET wake = NULL, error = :error, failures = :failures WHERE run = :run",
         run=id,
         error=error,
         failures=failures,
@@ -209,7 +209,7 @@ async def test_a_run_that_nothing_wakes_is_found_by_a_worker_and_named(
         await Worker(store, agent, max_failures=5).run_until_idle()
         assert (await record(store, "r1")).status == "done"
         assert (await store.verify("r1"), await store.lost()) == ([], [])
-    assert "Run r1 was left alone" in caplog.text
+    assert "Run r1 has something to do, and nothing would wake it" in caplog.text
 
 
 @pytest.mark.parametrize(

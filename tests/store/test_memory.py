@@ -9,12 +9,12 @@ import weakref
 import pytest
 from msgspec.json import encode
 
-from assent.approval.decision import Approve
-from assent.core import facts as f
-from assent.errors import RunFinished, StoreFailed, UnreadableState
-from assent.store import Lease, MemoryStore, Store
-from assent.testing import FakeClock, check_store
-from assent.testing.store_checks.draft import (
+from assentry.approval.decision import Approve
+from assentry.core import facts as f
+from assentry.errors import RunFinished, StoreFailed, UnreadableState
+from assentry.store import Lease, MemoryStore, Store
+from assentry.testing import FakeClock, check_store
+from assentry.testing.store_checks.draft import (
     SEND,
     RunDraft,
     asking,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from assent import Approve, GrantTerms, RunConfig, Runner
-from assent.core.number import LARGEST, LONGEST_SECONDS
-from assent.errors import InvalidDecision, UsageError
-from assent.store import Lease, MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.testing import FakeClock, call
+from assentry import Approve, GrantTerms, RunConfig, Runner
+from assentry.core.number import LARGEST, LONGEST_SECONDS
+from assentry.errors import InvalidDecision, UsageError
+from assentry.store import Lease, MemoryStore, PostgresStore, SQLiteStore, Store
+from assentry.testing import FakeClock, call
 from tests.runtime.support import scripted, sending
 from tests.store.support import ended, waiting
 

@@ -11,13 +11,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent.core import facts as f
-from assent.errors import StoreFailed, UsageError
-from assent.sql.pool import Pool
-from assent.store import PostgresStore
-from assent.store.sql import postgres_server as inside
-from assent.store.sql.schema import VERSION
-from assent.store.sql.statement import Transaction
+from assentry.core import facts as f
+from assentry.errors import StoreFailed, UsageError
+from assentry.sql.pool import Pool
+from assentry.store import PostgresStore
+from assentry.store.sql import postgres_server as inside
+from assentry.store.sql.schema import VERSION
+from assentry.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
 from tests.store.support import Script, asked, js, replied, waiting
@@ -82,7 +82,7 @@ async def test_a_server_that_is_not_there_is_named_without_the_password() -> Non
 
 async def test_tables_that_are_missing_are_not_made_unasked(url: str) -> None:
     async with PostgresStore(url) as store:
-        with pytest.raises(StoreFailed, match=r"no tables for a store. Run `assent db upgrade`"):
+        with pytest.raises(StoreFailed, match=r"no tables for a store. Run `assentry db upgrade`"):
             await store.runs()
         await store.upgrade()
         assert (await store.runs()).items == []
@@ -93,9 +93,11 @@ async def test_tables_that_are_older_are_not_touched_unasked(url: str) -> None:
     async with made(url) as store:
         await store.runs()
     with psycopg.connect(url) as connection:
-        connection.execute("UPDATE assent_version SET version_num = '0000'")
+        connection.execute("UPDATE assentry_version SET version_num = '0000'")
     async with PostgresStore(url) as store:
-        with pytest.raises(StoreFailed, match=f"version 0, and this Assent needs {VERSION}. Run `assent db upgrade`"):
+        with pytest.raises(
+            StoreFailed, match=f"version 0, and this Assentry needs {VERSION}. Run `assentry db upgrade`"
+        ):
             await store.runs()
 
 
@@ -127,7 +129,7 @@ async def test_a_user_who_may_not_write_is_told(url: str, postgres: Server) -> N
         assert row is not None
         connection.execute(f"GRANT USAGE ON SCHEMA {row[0]} TO guest")
         connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {row[0]} TO guest")
-    async with PostgresStore(url.replace("assent@", "guest@")) as store:
+    async with PostgresStore(url.replace("assentry@", "guest@")) as store:
         assert len((await store.runs()).items) == 1
         with pytest.raises(StoreFailed, match="this user may not do that"):
             await store.claim("w", agents=None, hold=1, limit=1)
@@ -162,7 +164,7 @@ GRANT = f.Granted("g1", "helper", "send", "approve", "ann")
 """What is never written by one statement."""
 
 
-@pytest.mark.parametrize("at", ["BEGIN", "SELECT assent_runs.id", "UPDATE assent_runs"])
+@pytest.mark.parametrize("at", ["BEGIN", "SELECT assentry_runs.id", "UPDATE assentry_runs"])
 async def test_a_connection_that_is_cut_before_the_commit_loses_and_doubles_nothing(
     url: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +220,7 @@ async def test_transactions_that_stand_in_each_others_way_are_both_done(url: str
         tries = []
 
         def work(transaction: Transaction) -> None:
-            text = "UPDATE assent_runs SET failures = failures + 1 WHERE run = %s"
+            text = "UPDATE assentry_runs SET failures = failures + 1 WHERE run = %s"
             transaction.connection.execute(text, (first,))
             if not tries:
                 tries.append(1)
@@ -285,7 +287,7 @@ async def test_a_server_that_comes_back_older_is_given_the_definitions_that_it_l
     async with made(url) as store:
         await Script(store).begin(definitions=known)
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DELETE FROM assent_definitions")  # as in a copy from before that
+            connection.execute("DELETE FROM assentry_definitions")  # as in a copy from before that
         assert cut(url) > 0
         await store.runs()
         await Script(store, "r2").begin(definitions=known)
@@ -358,7 +360,7 @@ async def test_the_server_is_asked_for_the_time_where_nobody_waits_for_it(
         await store.open()
         assert store.clock() > 1_000_000_000
         await store.open()
-    assert asked_on == ["assent-store", "assent-store"]
+    assert asked_on == ["assentry-store", "assentry-store"]
 
 
 # -- the pool ----------------------------------------------------------------------------------------

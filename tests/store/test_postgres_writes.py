@@ -20,16 +20,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent.core import facts as f
-from assent.core.codec import replay
-from assent.core.facts import AnyFact
-from assent.core.run import Run
-from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
-from assent.runtime.sync import block
-from assent.store import Change, Lease, PostgresStore, SavedContext, SQLiteStore
-from assent.store.row_codec import LARGE
-from assent.store.sql.schema import metadata
-from assent.testing import FakeClock
+from assentry.core import facts as f
+from assentry.core.codec import replay
+from assentry.core.facts import AnyFact
+from assentry.core.run import Run
+from assentry.errors import AssentryError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
+from assentry.runtime.sync import block
+from assentry.store import Change, Lease, PostgresStore, SavedContext, SQLiteStore
+from assentry.store.row_codec import LARGE
+from assentry.store.sql.schema import metadata
+from assentry.testing import FakeClock
 from tests.store.postgres import Server
 from tests.store.support import Script, asked, at_once, began, change_for, ended, js, replied, said, waiting
 from tests.store.test_postgres import cut, made
@@ -45,12 +45,12 @@ Tables = dict[str, list[list[Any]]]
 
 def tables(connection: psycopg.Connection[Any] | sqlite3.Connection) -> Tables:
     """All that is stored, with the ids of the runs instead of their numbers: those are dealt out by the server."""
-    ids = dict(connection.execute("SELECT id, run FROM assent_runs").fetchall())
+    ids = dict(connection.execute("SELECT id, run FROM assentry_runs").fetchall())
     found: Tables = {}
     for table in metadata.sorted_tables:
         names = ", ".join(f'"{column.name}"' for column in table.c)
         rows = [list(row) for row in connection.execute(f"SELECT {names} FROM {table.name}").fetchall()]
-        number = "id" if table.name == "assent_runs" else "run"
+        number = "id" if table.name == "assentry_runs" else "run"
         if number in table.c:
             place = list(table.c.keys()).index(number)
             for row in rows:
@@ -169,7 +169,7 @@ async def outcome(work: Coroutine[Any, Any, Any]) -> Any:
     """What it gives, or what it raises."""
     try:
         return await work
-    except AssentError as error:
+    except AssentryError as error:
         return type(error), str(error).split(":")[0], getattr(error, "unknown", None)
 
 
@@ -244,7 +244,7 @@ class Relay:
 async def test_a_change_takes_two_roundtrips_and_one_more_if_it_asks(
     postgres: Server, url: str, request: pytest.FixtureRequest
 ) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="assent-relay-", dir="/tmp"))  # a socket's path must be short
+    folder = Path(tempfile.mkdtemp(prefix="assentry-relay-", dir="/tmp"))  # a socket's path must be short
     request.addfinalizer(lambda: shutil.rmtree(folder))
     [socket_file] = [path for path in postgres.folder.glob(".s.PGSQL.*") if path.suffix != ".lock"]
     relay = Relay(folder, socket_file)
@@ -460,7 +460,7 @@ def _blocked(url: str, by: int) -> None:
             connection.execute("SELECT pg_sleep(0.01)")
 
 
-RENEWED = "UPDATE assent_runs SET until = until + 5000"
+RENEWED = "UPDATE assentry_runs SET until = until + 5000"
 
 
 async def test_a_change_that_waits_for_a_renewal_follows_it(url: str) -> None:
@@ -481,10 +481,10 @@ async def test_a_change_that_waits_for_another_is_overtaken_and_writes_nothing(u
                 f.Refused("c1", "ann", "q_r1"), f.Told("c1"), replied("c2"), asked("c2", "q2"),
                 context=SavedContext(b"{}", "dict"),
             )  # fmt: skip
-            async with meanwhile(url, ["UPDATE assent_runs SET seq = seq + 1"]) as runs_into:
+            async with meanwhile(url, ["UPDATE assentry_runs SET seq = seq + 1"]) as runs_into:
                 with pytest.raises(Overtaken, match="has 5 facts, not 4"):
                     await runs_into(store.append(change))
-            connection.execute("UPDATE assent_runs SET seq = 4")
+            connection.execute("UPDATE assentry_runs SET seq = 4")
             assert tables(connection) == before
 
 
@@ -492,11 +492,11 @@ async def test_a_change_that_waits_for_whoever_takes_the_run_is_refused(url: str
     async with made(url) as store:
         lease = Lease("r1", "w", 1)
         script = await Script(store).begin(lease=lease, hold=60)
-        async with meanwhile(url, ["UPDATE assent_runs SET lease_fence = 2, worker = 'v'"]) as runs_into:
+        async with meanwhile(url, ["UPDATE assentry_runs SET lease_fence = 2, worker = 'v'"]) as runs_into:
             with pytest.raises(LeaseLost):
                 await runs_into(script.write(f.Said(js("more")), lease=lease))
         script.seq = 2
-        async with meanwhile(url, ["UPDATE assent_runs SET lease_fence = 3, worker = 'u'"]) as runs_into:
+        async with meanwhile(url, ["UPDATE assentry_runs SET lease_fence = 3, worker = 'u'"]) as runs_into:
             with pytest.raises(RunBusy):
                 await runs_into(script.write(f.Said(js("more")), lease=Lease("r1", "w", 3), take=True))
         assert len(await store.lines("r1")) == 2
@@ -504,10 +504,10 @@ async def test_a_change_that_waits_for_whoever_takes_the_run_is_refused(url: str
 
 async def test_a_question_that_is_made_anew_at_the_same_moment_is_settled(url: str) -> None:
     anew = [
-        "UPDATE assent_runs SET waiting = waiting",
-        "CREATE TEMP TABLE kept AS SELECT * FROM assent_questions",
-        "DELETE FROM assent_questions",
-        "INSERT INTO assent_questions SELECT * FROM kept",
+        "UPDATE assentry_runs SET waiting = waiting",
+        "CREATE TEMP TABLE kept AS SELECT * FROM assentry_questions",
+        "DELETE FROM assentry_questions",
+        "INSERT INTO assentry_questions SELECT * FROM kept",
     ]
     async with made(url) as store:
         script = await waiting(store)
@@ -518,8 +518,8 @@ async def test_a_question_that_is_made_anew_at_the_same_moment_is_settled(url: s
 
 async def test_a_context_that_comes_at_the_same_moment_is_forgotten_all_the_same(url: str) -> None:
     comes = [
-        "UPDATE assent_runs SET waiting = waiting",
-        "INSERT INTO assent_contexts SELECT id, NULL, 'late' FROM assent_runs",
+        "UPDATE assentry_runs SET waiting = waiting",
+        "INSERT INTO assentry_contexts SELECT id, NULL, 'late' FROM assentry_runs",
     ]
     async with made(url) as store:
         script = await Script(store).begin()
@@ -531,7 +531,7 @@ async def test_a_context_that_comes_at_the_same_moment_is_forgotten_all_the_same
 async def test_a_run_that_is_purged_at_the_same_moment_is_not_there(url: str) -> None:
     async with made(url) as store:
         script = await Script(store).begin()
-        async with meanwhile(url, ["DELETE FROM assent_runs", "DELETE FROM assent_journal"]) as runs_into:
+        async with meanwhile(url, ["DELETE FROM assentry_runs", "DELETE FROM assentry_journal"]) as runs_into:
             with pytest.raises(RunNotFound):
                 await runs_into(script.write(f.Said(js("more"))))
         with behind(url) as connection:
@@ -540,7 +540,7 @@ async def test_a_run_that_is_purged_at_the_same_moment_is_not_there(url: str) ->
 
 async def test_a_run_that_is_made_at_the_same_moment_is_made_once(url: str) -> None:
     make = (
-        "INSERT INTO assent_runs (run, agent, status, seq, began, changed_at, waiting, lease_fence, failures, head)"
+        "INSERT INTO assentry_runs (run, agent, status, seq, began, changed_at, waiting, lease_fence, failures, head)"
         " VALUES ('r1', 'a', 'working', 2, 0, 0, 0, 0, 0, '')"
     )
     async with made(url) as store:
@@ -550,8 +550,8 @@ async def test_a_run_that_is_made_at_the_same_moment_is_made_once(url: str) -> N
                 await runs_into(Script(store).begin(context=SavedContext(b"{}", "dict")))
         with behind(url) as connection:
             found = tables(connection)
-        assert [row[0] for row in found["assent_runs"]] == ["r1"]
-        assert found["assent_journal"] == found["assent_contexts"] == []
+        assert [row[0] for row in found["assentry_runs"]] == ["r1"]
+        assert found["assentry_journal"] == found["assentry_contexts"] == []
 
 
 async def test_a_question_that_is_asked_at_the_same_moment_elsewhere_is_asked_once(url: str) -> None:
@@ -559,10 +559,10 @@ async def test_a_question_that_is_asked_at_the_same_moment_elsewhere_is_asked_on
         await waiting(store, "other")
         script = await Script(store).begin()
         with psycopg.connect(url) as connection:
-            connection.execute("CREATE TABLE kept AS SELECT * FROM assent_questions")
-            connection.execute("DELETE FROM assent_questions")
+            connection.execute("CREATE TABLE kept AS SELECT * FROM assentry_questions")
+            connection.execute("DELETE FROM assentry_questions")
         async with meanwhile(
-            url, ["UPDATE kept SET id = 'q1'", "INSERT INTO assent_questions SELECT * FROM kept"]
+            url, ["UPDATE kept SET id = 'q1'", "INSERT INTO assentry_questions SELECT * FROM kept"]
         ) as go:
             with pytest.raises(StoreFailed, match="There is a question 'q1' already; nothing was written"):
                 await go(script.write(replied("c1"), asked("c1", "q1")))
@@ -652,7 +652,7 @@ async def test_an_answer_that_is_lost_leaves_what_was_written(url: str, monkeypa
             await store.append(change)
 
 
-@pytest.mark.parametrize("moment", ["BEGIN", "SELECT version_num", "SELECT assent_runs", "UPDATE assent_runs"])
+@pytest.mark.parametrize("moment", ["BEGIN", "SELECT version_num", "SELECT assentry_runs", "UPDATE assentry_runs"])
 async def test_a_connection_that_is_cut_before_the_commit_is_sent_loses_and_doubles_nothing(
     url: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -688,7 +688,7 @@ async def test_a_statement_that_takes_too_long_is_given_up_and_nothing_is_writte
     async with made(url) as store:
         script = await Script(store).begin()
         change = script.change(f.Cancelled("ann"))
-        async with meanwhile(url, ["UPDATE assent_runs SET waiting = waiting"]):
+        async with meanwhile(url, ["UPDATE assentry_runs SET waiting = waiting"]):
             with impatient(store), pytest.raises(StoreFailed, match="took too long") as error:
                 await store.append(change)
             assert error.value.unknown is False
@@ -704,7 +704,7 @@ def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str, r
     script = block(Script(store).begin())
     change = script.change(f.Cancelled("ann"))
     with psycopg.connect(url) as holder:
-        holder.execute("UPDATE assent_runs SET waiting = waiting")
+        holder.execute("UPDATE assentry_runs SET waiting = waiting")
 
         def press() -> None:
             _blocked(url, holder.info.backend_pid)

@@ -17,14 +17,14 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
-from assent import Agent, Approve, RunConfig, Runner, function_tool
-from assent.core import facts as f
-from assent.engines import Worker
-from assent.errors import LeaseLost, StoreFailed, UnreadableState
-from assent.store import Change, Lease, Question, Store
-from assent.store.postgres import PostgresStore
-from assent.store.sqlite import SQLiteStore
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry import Agent, Approve, RunConfig, Runner, function_tool
+from assentry.core import facts as f
+from assentry.engines import Worker
+from assentry.errors import LeaseLost, StoreFailed, UnreadableState
+from assentry.store import Change, Lease, Question, Store
+from assentry.store.postgres import PostgresStore
+from assentry.store.sqlite import SQLiteStore
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.runtime.support import HANGS, UNRENEWED, sending, soon
 from tests.sessions.test_postgres_sessions import Proxy
 from tests.store import race_program as program
@@ -405,7 +405,7 @@ async def test_a_hostile_row_is_refused_and_named_and_nothing_runs(place: Place)
         rows = await store.history(run)
         [row] = [entry for entry in rows if entry.fact["fact"] == "replied"]
         place.execute(
-            "UPDATE assent_journal SET fact = replace(CAST(fact AS TEXT), 'bob', 'eve') WHERE seq = :seq",
+            "UPDATE assentry_journal SET fact = replace(CAST(fact AS TEXT), 'bob', 'eve') WHERE seq = :seq",
             seq=row.seq,
         )
         named = f"{row.seq} of run '{run}'"
@@ -424,9 +424,9 @@ async def test_a_hostile_row_is_refused_and_named_and_nothing_runs(place: Place)
 
 @pytest.fixture
 def proxy(postgres: Server) -> Iterator[Proxy]:
-    folder = Path(tempfile.mkdtemp(prefix="assent-px-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="assentry-px-", dir="/tmp"))
     made = Proxy(postgres, folder)  # type: ignore[arg-type]
-    made.commits += (b"\0assent_append_",)  # a statement that is a transaction of its own
+    made.commits += (b"\0assentry_append_",)  # a statement that is a transaction of its own
     yield made
     made.close()
     shutil.rmtree(folder)

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from assent import Agent, PostgresSession, Runner, SQLiteSession
-from assent.errors import StoreFailed
-from assent.sql.sqlite_connection import SESSIONS, STORE
-from assent.store import PostgresStore, SQLiteStore
-from assent.testing import ScriptedModel, check_session
+from assentry import Agent, PostgresSession, Runner, SQLiteSession
+from assentry.errors import StoreFailed
+from assentry.sql.sqlite_connection import SESSIONS, STORE
+from assentry.store import PostgresStore, SQLiteStore
+from assentry.testing import ScriptedModel, check_session
 from tests.store.support import Script
 
 LIMIT = 60
@@ -140,20 +140,20 @@ def header(path: Path) -> tuple[int, int]:
 
 
 OLDER = (
-    "CREATE TABLE assent_items"
+    "CREATE TABLE assentry_items"
     " (seq INTEGER PRIMARY KEY, session TEXT NOT NULL, run TEXT, position INTEGER, item TEXT NOT NULL)",
-    "CREATE INDEX assent_items_of_session ON assent_items (session)",
-    "CREATE UNIQUE INDEX assent_items_of_run ON assent_items (session, run, position) WHERE run IS NOT NULL",
-    "CREATE TABLE assent_file (id BLOB NOT NULL)",
-    "INSERT INTO assent_file VALUES (randomblob(16))",
-    """INSERT INTO assent_items (session, item) VALUES ('s', '{"content":"old"}')""",
+    "CREATE INDEX assentry_items_of_session ON assentry_items (session)",
+    "CREATE UNIQUE INDEX assentry_items_of_run ON assentry_items (session, run, position) WHERE run IS NOT NULL",
+    "CREATE TABLE assentry_file (id BLOB NOT NULL)",
+    "INSERT INTO assentry_file VALUES (randomblob(16))",
+    """INSERT INTO assentry_items (session, item) VALUES ('s', '{"content":"old"}')""",
     f"PRAGMA application_id={SESSIONS}",
     "PRAGMA user_version=1",
 )
 """A file of sessions as it was made when a session had a file without a store."""
 
 
-async def test_a_file_of_sessions_of_an_older_assent_is_taken_by_both(tmp_path: Path) -> None:
+async def test_a_file_of_sessions_of_an_older_assentry_is_taken_by_both(tmp_path: Path) -> None:
     path = tmp_path / "shared.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=WAL")
@@ -172,7 +172,7 @@ async def test_a_file_of_sessions_of_an_older_assent_is_taken_by_both(tmp_path: 
         assert await session.get_items() == [{"content": "old"}, {"content": "new"}]
 
 
-async def test_a_store_of_a_later_assent_is_refused_and_its_sessions_are_not(tmp_path: Path) -> None:
+async def test_a_store_of_a_later_assentry_is_refused_and_its_sessions_are_not(tmp_path: Path) -> None:
     place = Place("sqlite", str(tmp_path / "shared.db"))
     await use_store(place, "r0")
     connection = sqlite3.connect(place.address)

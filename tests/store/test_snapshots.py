@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Approve, Edit, GrantTerms, Reject, RunConfig, Runner, RunState, ToolContext, function_tool
-from assent.core import facts as f
-from assent.core import snapshot as snapshots
-from assent.core.codec import replay
-from assent.engines import Worker
-from assent.errors import (
+from assentry import Agent, Approve, Edit, GrantTerms, Reject, RunConfig, Runner, RunState, ToolContext, function_tool
+from assentry.core import facts as f
+from assentry.core import snapshot as snapshots
+from assentry.core.codec import replay
+from assentry.engines import Worker
+from assentry.errors import (
     AlreadyDecided,
-    AssentError,
+    AssentryError,
     DigestMismatch,
     Forbidden,
     InvalidDecision,
@@ -28,11 +28,11 @@ from assent.errors import (
     NotPending,
     UnreadableState,
 )
-from assent.runtime.view import View
-from assent.store import MemoryStore, Question, Store, Stored
-from assent.store.sql import chapter
-from assent.store.sql.chapter import seal_of
-from assent.testing import ScriptedModel, call
+from assentry.runtime.view import View
+from assentry.store import MemoryStore, Question, Store, Stored
+from assentry.store.sql import chapter
+from assentry.store.sql.chapter import seal_of
+from assentry.testing import ScriptedModel, call
 from tests.store.place import Place
 
 LONG = 40
@@ -148,7 +148,7 @@ async def test_a_long_run_goes_on_from_a_snapshot_and_comes_to_the_same(place: P
         assert [msgspec.json.encode(fact) for fact in state._journal.facts] == [
             msgspec.json.encode(fact) for fact in stored.facts
         ]
-    ends = [seq for (seq,) in place.execute("SELECT seq FROM assent_chapters ORDER BY seq")]
+    ends = [seq for (seq,) in place.execute("SELECT seq FROM assentry_chapters ORDER BY seq")]
     assert len(ends) == 2, "one when the run first waited, and one after some more turns"
     assert stored.record.seq - ends[-1] < snapshots.EVERY + 5
 
@@ -217,10 +217,10 @@ def counted() -> Iterator[Counter[str]]:
     count: Counter[str] = Counter()
     names = {"fold": "folded", "unpack": "decoded"}
     with pytest.MonkeyPatch.context() as patch:
-        for module in [each for name, each in sys.modules.items() if name.startswith("assent.")]:
+        for module in [each for name, each in sys.modules.items() if name.startswith("assentry.")]:
             for name, what in names.items():
                 work = getattr(module, name, None)
-                if callable(work) and getattr(work, "__module__", "").startswith("assent."):
+                if callable(work) and getattr(work, "__module__", "").startswith("assentry."):
                     patch.setattr(module, name, _counting(work, what, count))
         for name in ("facts", "run"):
             whole = snapshots.Past.__dict__[name].func
@@ -270,14 +270,14 @@ async def test_a_short_run_has_no_snapshot_and_looks_for_none(place: Place) -> N
     async with place.store() as store:
         question = await asked(store, shop, 3)
         assert not (await same_run(store, question.run)).is_late
-    assert place.execute("SELECT count(*) FROM assent_chapters") == [(0,)]
+    assert place.execute("SELECT count(*) FROM assentry_chapters") == [(0,)]
 
 
 # -- what does not fit -------------------------------------------------------------------------------
 
 
 def other_format(place: Place, run: str) -> None:
-    rows = place.execute("SELECT seq, hash, snapshot FROM assent_chapters ORDER BY seq DESC LIMIT 1")
+    rows = place.execute("SELECT seq, hash, snapshot FROM assentry_chapters ORDER BY seq DESC LIMIT 1")
     seq, hash, text = rows[0]
     text = text.replace('"before"', '"format":"0.9","before"')
     reseal(place, run, seq, bytes(hash), text)
@@ -285,23 +285,23 @@ def other_format(place: Place, run: str) -> None:
 
 def reseal(place: Place, run: str, seq: int, hash: bytes, text: str) -> None:
     seal = seal_of(run, hash, text.encode())
-    set_both = "UPDATE assent_chapters SET snapshot = :text, seal = :seal WHERE seq = :seq"
+    set_both = "UPDATE assentry_chapters SET snapshot = :text, seal = :seal WHERE seq = :seq"
     place.execute(set_both, text=text, seal=seal, seq=seq)
 
 
-_LAST = "WHERE seq = (SELECT max(seq) FROM assent_chapters)"
-_HASH = "(SELECT prev_hash FROM assent_journal WHERE seq = 3)"
+_LAST = "WHERE seq = (SELECT max(seq) FROM assentry_chapters)"
+_HASH = "(SELECT prev_hash FROM assentry_journal WHERE seq = 3)"
 DAMAGES: dict[str, Any] = {
-    "another number": f"UPDATE assent_chapters SET snapshot = replace(snapshot, '5000', '9000') {_LAST}",
-    "no JSON": f"UPDATE assent_chapters SET snapshot = '{{' {_LAST}",
-    "another seal": f"UPDATE assent_chapters SET seal = 'x' {_LAST}",
-    "another hash": f"UPDATE assent_chapters SET hash = {_HASH} {_LAST}",
-    "another place": "UPDATE assent_chapters SET seq = seq + 1",
+    "another number": f"UPDATE assentry_chapters SET snapshot = replace(snapshot, '5000', '9000') {_LAST}",
+    "no JSON": f"UPDATE assentry_chapters SET snapshot = '{{' {_LAST}",
+    "another seal": f"UPDATE assentry_chapters SET seal = 'x' {_LAST}",
+    "another hash": f"UPDATE assentry_chapters SET hash = {_HASH} {_LAST}",
+    "another place": "UPDATE assentry_chapters SET seq = seq + 1",
     "another version's": other_format,
 }
 BODIES: dict[str, Any] = {
-    "another body": "UPDATE assent_chapters SET body = hash WHERE seq = (SELECT min(seq) FROM assent_chapters)",
-    "one is gone": "DELETE FROM assent_chapters WHERE seq = (SELECT min(seq) FROM assent_chapters)",
+    "another body": "UPDATE assentry_chapters SET body = hash WHERE seq = (SELECT min(seq) FROM assentry_chapters)",
+    "one is gone": "DELETE FROM assentry_chapters WHERE seq = (SELECT min(seq) FROM assentry_chapters)",
 }
 
 
@@ -314,7 +314,7 @@ async def test_a_snapshot_that_does_not_fit_is_not_used_is_named_and_is_made_ane
         for turn in range(LONG + 1, LONG + 17):
             await store.decide(question.id, Approve(), by="ann", digest=question.digest)
             _, question = await resume(store, shop, run, turn + 1)
-        assert len(place.execute("SELECT seq FROM assent_chapters")) == 2
+        assert len(place.execute("SELECT seq FROM assentry_chapters")) == 2
         do = {**DAMAGES, **BODIES}[damage]
         do(place, run) if callable(do) else place.execute(do)
         assert not (await same_run(store, run)).is_late
@@ -330,15 +330,15 @@ async def test_a_snapshot_of_another_run_is_not_used(place: Place) -> None:
     shop, other = Shop(), Shop()
     async with place.store() as store:
         question, theirs = await asked(store, shop), await asked(store, other)
-        place.execute("DELETE FROM assent_chapters WHERE run = 1")
-        place.execute("UPDATE assent_chapters SET run = 1")
+        place.execute("DELETE FROM assentry_chapters WHERE run = 1")
+        place.execute("UPDATE assentry_chapters SET run = 1")
         assert not (await same_run(store, question.run)).is_late
         assert not (await same_run(store, theirs.run)).is_late
 
 
 async def test_rebuilding_erasing_and_purging_remove_snapshots(place: Place) -> None:
     shop = Shop()
-    count = "SELECT count(*) FROM assent_chapters"
+    count = "SELECT count(*) FROM assentry_chapters"
     async with place.store() as store:
         question = await asked(store, shop)
         assert place.execute(count) != [(0,)]
@@ -362,7 +362,7 @@ async def test_rebuilding_erasing_and_purging_remove_snapshots(place: Place) -> 
 async def test_snapshots_without_a_run_are_strays(place: Place) -> None:
     async with place.store() as store:
         await asked(store, Shop())
-        place.execute("UPDATE assent_chapters SET run = 77")
+        place.execute("UPDATE assentry_chapters SET run = 77")
         assert "There are snapshots of run number 77, and no record of that run." in await store.strays()
 
 
@@ -370,7 +370,7 @@ async def test_snapshots_without_a_run_are_strays(place: Place) -> None:
 
 
 async def test_what_is_refused_late_is_refused_as_it_is_early(place: Place) -> None:
-    said: list[list[tuple[type[AssentError], str]]] = []
+    said: list[list[tuple[type[AssentryError], str]]] = []
     async with place.store() as store:
         for free in (3, LONG):
             shop = Shop(free=free)
@@ -385,7 +385,7 @@ async def test_what_is_refused_late_is_refused_as_it_is_early(place: Place) -> N
                 (open_now, Edit({"amount": "much"}), open_now.digest),
                 (open_now, {"type": "respond", "output": 1, "more": 2}, open_now.digest),
             ):
-                with pytest.raises(AssentError) as caught:
+                with pytest.raises(AssentryError) as caught:
                     await store.decide(question.id, decision, by="bob", digest=digest)
                 text = str(caught.value).replace(question.id, "Q")
                 found.append((type(caught.value), text.split(" at ")[0]))
@@ -416,7 +416,7 @@ async def test_a_changed_fact_that_still_counts_is_found_when_somebody_decides(s
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
-        place.execute("UPDATE assent_journal SET fact = replace(fact, 'Payer', 'Taker') WHERE seq = :seq", seq=seq)
+        place.execute("UPDATE assentry_journal SET fact = replace(fact, 'Payer', 'Taker') WHERE seq = :seq", seq=seq)
         with pytest.raises(UnreadableState, match=f"Fact {seq} of run"):
             await store.decide(question.id, Approve(), by="ann", digest=question.digest)
         with pytest.raises(UnreadableState, match=f"Fact {seq} of run"):
@@ -428,7 +428,7 @@ async def test_a_changed_fact_after_the_snapshot_is_found_when_somebody_decides(
     async with place.store() as store:
         question = await asked(store, shop)
         last = (await store.read(question.run)).record.seq
-        place.execute("UPDATE assent_journal SET fact = replace(fact, 'pay', 'say') WHERE seq = :seq", seq=last - 1)
+        place.execute("UPDATE assentry_journal SET fact = replace(fact, 'pay', 'say') WHERE seq = :seq", seq=last - 1)
         with pytest.raises(UnreadableState, match=f"Fact {last - 1} of run"):
             await store.decide(question.id, Approve(), by="ann", digest=question.digest)
 
@@ -437,8 +437,8 @@ async def test_a_changed_fact_that_is_over_is_found_by_who_reads_it_and_by_verif
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
-        place.execute("UPDATE assent_journal SET fact = replace(fact, 'paid', 'lost') WHERE seq = 7")
-        changed = [row for row in place.execute("SELECT fact FROM assent_journal WHERE seq = 7") if "lost" in row[0]]
+        place.execute("UPDATE assentry_journal SET fact = replace(fact, 'paid', 'lost') WHERE seq = 7")
+        changed = [row for row in place.execute("SELECT fact FROM assentry_journal WHERE seq = 7") if "lost" in row[0]]
         assert changed, "the test changes an output"
         assert "Fact 7 of run" in (await store.verify(question.run))[0]
         with pytest.raises(UnreadableState, match="Fact 7 of run"):
@@ -450,7 +450,9 @@ async def test_a_lie_that_was_sealed_anew_is_named_by_verify(place: Place) -> No
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
-        seq, hash, text = place.execute("SELECT seq, hash, snapshot FROM assent_chapters ORDER BY seq DESC LIMIT 1")[0]
+        seq, hash, text = place.execute("SELECT seq, hash, snapshot FROM assentry_chapters ORDER BY seq DESC LIMIT 1")[
+            0
+        ]
         lie = text.replace('"max_turns":5000', '"max_turns":9000')
         assert lie != text
         reseal(place, question.run, seq, bytes(hash), lie)
@@ -476,12 +478,12 @@ async def test_a_sealed_body_that_cannot_be_read_is_a_readable_error(place: Plac
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
-        seq, hash, text = place.execute("SELECT seq, hash, snapshot FROM assent_chapters")[0]
-        place.execute("UPDATE assent_chapters SET body = hash")
+        seq, hash, text = place.execute("SELECT seq, hash, snapshot FROM assentry_chapters")[0]
+        place.execute("UPDATE assentry_chapters SET body = hash")
         bodies = snapshots.hash_bodies([bytes(hash)])
         lie = msgspec.json.encode({**msgspec.json.decode(text), "bodies": bodies}).decode()
         reseal(place, question.run, seq, bytes(hash), lie)
-        with pytest.raises(UnreadableState, match="assent db rebuild"):
+        with pytest.raises(UnreadableState, match="assentry db rebuild"):
             (await store.load(question.run)).run()
         await store.rebuild()
         await same_run(store, question.run)

@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from assent.core import facts as f
-from assent.errors import Conflict, Overtaken, RunFinished, StoreFailed, UnreadableState, UsageError
-from assent.store import Lease, PostgresStore, SavedContext, SQLiteStore, Store
-from assent.store.row_codec import LARGE, redacted
-from assent.store.sql.migrating import MIGRATIONS, config
-from assent.store.sql.schema import VERSION, VERSION_TABLE, metadata
-from assent.testing import check_store
+from assentry.core import facts as f
+from assentry.errors import Conflict, Overtaken, RunFinished, StoreFailed, UnreadableState, UsageError
+from assentry.store import Lease, PostgresStore, SavedContext, SQLiteStore, Store
+from assentry.store.row_codec import LARGE, redacted
+from assentry.store.sql.migrating import MIGRATIONS, config
+from assentry.store.sql.schema import VERSION, VERSION_TABLE, metadata
+from assentry.testing import check_store
 from tests.store.place import Place
 from tests.store.postgres import Server
 from tests.store.support import Script, asked, at_once, ended, js, replied, waiting
@@ -31,8 +31,8 @@ def _damage(engine: Callable[[Store], Engine]) -> Callable[[Store, str, int, byt
     def put(store: Store, run: str, seq: int, fact: bytes) -> None:
         with engine(store).begin() as connection:
             connection.execute(
-                text("UPDATE assent_journal SET fact = :fact WHERE seq = :seq AND run ="
-                     " (SELECT id FROM assent_runs WHERE run = :run)"),
+                text("UPDATE assentry_journal SET fact = :fact WHERE seq = :seq AND run ="
+                     " (SELECT id FROM assentry_runs WHERE run = :run)"),
                 {"fact": fact.decode(), "seq": seq, "run": run},
             )  # fmt: skip
 
@@ -60,7 +60,7 @@ async def test_a_store_in_postgres_does_what_it_must(postgres: Server) -> None:
         store = PostgresStore(url, clock=clock, upgrade=True)
         engines[store] = engine
         with engine.begin() as connection:
-            if connection.dialect.has_table(connection, "assent_runs"):
+            if connection.dialect.has_table(connection, "assentry_runs"):
                 connection.execute(text("TRUNCATE " + ", ".join(metadata.tables)))
         return store
 
@@ -95,7 +95,7 @@ async def test_the_migrations_make_what_the_statements_expect(place: Place) -> N
     assert MIGRATIONS.is_dir()
 
 
-async def test_a_store_of_a_newer_assent_is_refused(place: Place) -> None:
+async def test_a_store_of_a_newer_assentry_is_refused(place: Place) -> None:
     async with place.store() as store:
         await store.upgrade()
     if place.engine.dialect.name == "sqlite":
@@ -104,7 +104,7 @@ async def test_a_store_of_a_newer_assent_is_refused(place: Place) -> None:
         place.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0099'")
     async with place.store() as store:
         with pytest.raises(
-            StoreFailed, match=f"schema version 99, and this Assent knows {VERSION}. Restart this process"
+            StoreFailed, match=f"schema version 99, and this Assentry knows {VERSION}. Restart this process"
         ):
             await store.runs()
 
@@ -123,7 +123,7 @@ def test_many_may_be_the_first_to_use_a_store(place: Place) -> None:
 
 def test_only_the_stores_module_brings_its_driver() -> None:
     code = (
-        "import sys, assent.store, assent.store.memory;"
+        "import sys, assentry.store, assentry.store.memory;"
         "print([name for name in ('sqlalchemy', 'sqlite3', 'psycopg', 'alembic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -195,33 +195,36 @@ async def test_a_worker_gets_only_runs_of_its_agents(place: Place) -> None:
 
 # -- damage ------------------------------------------------------------------------------------------
 
-HEAD = "(SELECT substr(head, 1, 32) FROM assent_runs)"
-CHANGE = "UPDATE assent_journal SET"
+HEAD = "(SELECT substr(head, 1, 32) FROM assentry_runs)"
+CHANGE = "UPDATE assentry_journal SET"
 DAMAGE = {
     "a changed fact": (f"""{CHANGE} fact = '{{"fact":"resumed","by":"eve"}}' WHERE seq = 3""", "Fact 3"),
     "text that is no JSON": (f"{CHANGE} fact = 'oh' WHERE seq = 2", "Fact 2"),
     "a changed hash": (f"{CHANGE} prev_hash = {HEAD} WHERE seq = 3", "Fact 2"),
     "a changed first hash": (f"{CHANGE} prev_hash = {HEAD} WHERE seq = 1", "Fact 1"),
-    "a removed row": ("DELETE FROM assent_journal WHERE seq = 2", "Fact 2 of run 'r1' is missing"),
-    "a removed first row": ("DELETE FROM assent_journal WHERE seq = 1", "Fact 1"),
-    "a removed last row": ("DELETE FROM assent_journal WHERE seq = 4", "Fact 4 of run 'r1' is missing"),
-    "all rows removed": ("DELETE FROM assent_journal", "Fact 1 of run 'r1' is missing"),
+    "a removed row": ("DELETE FROM assentry_journal WHERE seq = 2", "Fact 2 of run 'r1' is missing"),
+    "a removed first row": ("DELETE FROM assentry_journal WHERE seq = 1", "Fact 1"),
+    "a removed last row": ("DELETE FROM assentry_journal WHERE seq = 4", "Fact 4 of run 'r1' is missing"),
+    "all rows removed": ("DELETE FROM assentry_journal", "Fact 1 of run 'r1' is missing"),
     "an added row": (
-        f"INSERT INTO assent_journal SELECT run, 5, at, fact, {HEAD} FROM assent_journal WHERE seq = 2",
+        f"INSERT INTO assentry_journal SELECT run, 5, at, fact, {HEAD} FROM assentry_journal WHERE seq = 2",
         "fact 5 was not written by its store",
     ),
     "rows that changed places": (
         f"{CHANGE} seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3)",
         "Fact 1",
     ),
-    "a wrong head": ("UPDATE assent_runs SET head = (SELECT prev_hash FROM assent_journal WHERE seq = 2)", "The head"),
-    "a changed time": ("UPDATE assent_journal SET at = at + 1 WHERE seq = 2", "The times of the facts"),
+    "a wrong head": (
+        "UPDATE assentry_runs SET head = (SELECT prev_hash FROM assentry_journal WHERE seq = 2)",
+        "The head",
+    ),
+    "a changed time": ("UPDATE assentry_journal SET at = at + 1 WHERE seq = 2", "The times of the facts"),
     "a last row that is gone, and its number": (
-        "DELETE FROM assent_journal WHERE seq = 4; UPDATE assent_runs SET seq = 3",
+        "DELETE FROM assentry_journal WHERE seq = 4; UPDATE assentry_runs SET seq = 3",
         "Fact 3",
     ),
-    "an erasure that was none": ("UPDATE assent_runs SET erased = 1", "is marked as erased, and was not"),
-    "a number that is none": ("UPDATE assent_runs SET erased = 'now'", "The record of run 'r1' is damaged"),
+    "an erasure that was none": ("UPDATE assentry_runs SET erased = 1", "is marked as erased, and was not"),
+    "a number that is none": ("UPDATE assentry_runs SET erased = 'now'", "The record of run 'r1' is damaged"),
 }
 
 
@@ -234,7 +237,7 @@ async def test_damage_is_noticed_and_named(place: Place, kind: str) -> None:
             pytest.skip("its columns have types")
         for each in statement.split("; "):
             place.execute(each)
-        place.execute("UPDATE assent_journal SET seq = -seq WHERE seq < 0")
+        place.execute("UPDATE assentry_journal SET seq = -seq WHERE seq < 0")
         for work in (store.read, store.lines):
             with pytest.raises(UnreadableState, match="'r1'") as error:
                 await work("r1")
@@ -244,8 +247,8 @@ async def test_damage_is_noticed_and_named(place: Place, kind: str) -> None:
 async def test_a_row_that_only_looks_erased_is_damaged(place: Place) -> None:
     async with place.store() as store:
         await waiting(store)
-        [[fact]] = place.execute("SELECT fact FROM assent_journal WHERE seq = 4")
-        place.execute("UPDATE assent_journal SET fact = :fact WHERE seq = 4", fact=redacted(fact.encode()).decode())
+        [[fact]] = place.execute("SELECT fact FROM assentry_journal WHERE seq = 4")
+        place.execute("UPDATE assentry_journal SET fact = :fact WHERE seq = 4", fact=redacted(fact.encode()).decode())
         with pytest.raises(UnreadableState, match="Fact 4 of run 'r1'"):
             await store.read("r1")
 
@@ -255,8 +258,8 @@ async def test_a_payload_that_is_gone_or_changed_is_noticed_and_named(place: Pla
         await Script(store).write(f.Began("helper", 10, "r1"), f.Said(js("x" * 2 * LARGE)))
         assert len(bytes((await store.read("r1")).facts[1].items)) == 2 * LARGE + 2
         for statement, why in (
-            ("UPDATE assent_blobs SET body = hash", "is not what was written"),
-            ("DELETE FROM assent_blobs", "is not there"),
+            ("UPDATE assentry_blobs SET body = hash", "is not what was written"),
+            ("DELETE FROM assentry_blobs", "is not there"),
         ):
             place.execute(statement)
             with pytest.raises(UnreadableState, match=f"Fact 2 of run 'r1' .*{why}"):
@@ -298,10 +301,10 @@ async def test_records_that_were_lost_are_made_anew(place: Place) -> None:
     async with place.store() as store:
         await _busy(store)
         lease = await store.take("r2", "w", seq=4, hold=60)
-        before = {name: place.tables()[name] for name in ("assent_questions", "assent_grants")}
+        before = {name: place.tables()[name] for name in ("assentry_questions", "assentry_grants")}
         records = (await store.runs()).items
         for table in ("runs", "questions", "grants"):
-            place.execute(f"DELETE FROM assent_{table}")
+            place.execute(f"DELETE FROM assentry_{table}")
         assert await store.rebuild() == 3
         assert {name: place.tables()[name] for name in before} == before
         for record in records:
@@ -315,9 +318,9 @@ async def test_a_run_that_is_damaged_is_not_made_anew_and_the_others_are(place: 
     async with place.store() as store:
         await _busy(store)
         place.execute(
-            "UPDATE assent_journal SET fact = 'oh' WHERE seq = 4 AND run = (SELECT min(run) FROM assent_journal)"
+            "UPDATE assentry_journal SET fact = 'oh' WHERE seq = 4 AND run = (SELECT min(run) FROM assentry_journal)"
         )
-        place.execute("DELETE FROM assent_questions")
+        place.execute("DELETE FROM assentry_questions")
         with pytest.raises(UnreadableState, match=r"2 of 3 runs were made anew. Fact 4 of run 'r1'"):
             await store.rebuild()
         assert [question.id for question in (await store.questions()).items] == ["q_r2"]
@@ -333,7 +336,7 @@ async def test_an_erased_run_holds_and_takes_nothing_more(place: Place) -> None:
         assert len(await store.lines("r1")) == 4
         with pytest.raises(RunFinished, match="erased"):
             await script.write(f.Said(js("more")))
-        place.execute("UPDATE assent_journal SET prev_hash = (SELECT head FROM assent_runs) WHERE seq = 1")
+        place.execute("UPDATE assentry_journal SET prev_hash = (SELECT head FROM assentry_runs) WHERE seq = 1")
         with pytest.raises(UnreadableState, match="Fact 1"):
             await store.lines("r1")
 

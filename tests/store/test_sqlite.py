@@ -17,20 +17,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from assent import Agent, Runner, function_tool
-from assent.core import facts as f
-from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
-from assent.runtime.sync import block
-from assent.sql import sqlite_connection as file
-from assent.sql.thread_queue import ThreadQueue
-from assent.store import Question, SavedContext, SQLiteStore
-from assent.store.filter import Filter, page_start
-from assent.store.row_codec import LARGE
-from assent.store.sql import migrating, sqlite_file
-from assent.store.sql.schema import VERSION
-from assent.store.sqlite import MOST_FACTS
-from assent.testing import FakeClock, ScriptedModel, call
-from assent.testing.store_checks.draft import SEND, put_asking
+from assentry import Agent, Runner, function_tool
+from assentry.core import facts as f
+from assentry.errors import Conflict, StoreFailed, UnreadableState, UsageError
+from assentry.runtime.sync import block
+from assentry.sql import sqlite_connection as file
+from assentry.sql.thread_queue import ThreadQueue
+from assentry.store import Question, SavedContext, SQLiteStore
+from assentry.store.filter import Filter, page_start
+from assentry.store.row_codec import LARGE
+from assentry.store.sql import migrating, sqlite_file
+from assentry.store.sql.schema import VERSION
+from assentry.store.sqlite import MOST_FACTS
+from assentry.testing import FakeClock, ScriptedModel, call
+from assentry.testing.store_checks.draft import SEND, put_asking
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
 SECRET = "correct horse battery staple"
@@ -121,7 +121,7 @@ async def test_an_older_file_is_brought_up_to_date(path: Path, monkeypatch: pyte
     told: list[Any] = []
     monkeypatch.setattr(sqlite_file, "VERSION", VERSION + 1)
     monkeypatch.setattr(
-        migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assent_version"))
+        migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assentry_version"))
     )
     async with SQLiteStore(path) as store:
         assert len((await store.read("r1")).facts) == 2
@@ -133,7 +133,7 @@ async def test_a_file_that_is_as_it_should_be_needs_no_alembic(path: Path) -> No
     async with SQLiteStore(path) as store:
         await store.upgrade()
     code = (
-        "import asyncio, sys\nfrom assent.store import SQLiteStore\n"
+        "import asyncio, sys\nfrom assentry.store import SQLiteStore\n"
         "async def run():\n async with SQLiteStore(sys.argv[1]) as store: await store.runs()\n"
         "asyncio.run(run())\nprint('alembic' in sys.modules)"
     )
@@ -236,9 +236,9 @@ async def test_a_disk_that_is_full_says_so_and_nothing_is_written(path: Path) ->
 
 FULL = """
 import asyncio, resource, signal, sys
-from assent.errors import StoreFailed
-from assent.core import facts as f
-from assent.store import SQLiteStore
+from assentry.errors import StoreFailed
+from assentry.core import facts as f
+from assentry.store import SQLiteStore
 from tests.store.support import Script, js
 
 async def run():
@@ -275,11 +275,11 @@ async def test_text_that_is_not_utf8_is_damage_of_its_row(path: Path) -> None:
     async with SQLiteStore(path) as store:
         await waiting(store)
         connection = other(path)
-        connection.execute("UPDATE assent_journal SET fact = CAST(x'7bff7d' AS TEXT) WHERE seq = 2")
+        connection.execute("UPDATE assentry_journal SET fact = CAST(x'7bff7d' AS TEXT) WHERE seq = 2")
         with pytest.raises(UnreadableState, match="Fact 2 of run 'r1'"):
             await store.read("r1")
-        connection.execute("UPDATE assent_journal SET fact = 7.5 WHERE seq = 2")
-        connection.execute("UPDATE assent_journal SET fact = x'00' WHERE seq = 2")
+        connection.execute("UPDATE assentry_journal SET fact = 7.5 WHERE seq = 2")
+        connection.execute("UPDATE assentry_journal SET fact = x'00' WHERE seq = 2")
         with pytest.raises(UnreadableState, match="Fact 2 of run 'r1' is damaged: it is not text"):
             await store.read("r1")
         connection.close()
@@ -402,7 +402,7 @@ async def test_a_store_that_is_dropped_lets_go_of_its_threads(path: Path) -> Non
     threads = [
         thread
         for thread in threading.enumerate()
-        if thread.name.startswith("assent-store") and thread.is_alive() and thread not in before
+        if thread.name.startswith("assentry-store") and thread.is_alive() and thread not in before
     ]
     assert threads
     del store
@@ -452,7 +452,7 @@ async def test_erasing_while_another_process_reads_says_that_the_log_still_has_i
         await ended(store)
         connection = other(path)
         connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM assent_runs").fetchall()
+        connection.execute("SELECT count(*) FROM assentry_runs").fetchall()
         with pytest.raises(StoreFailed, match=r"'r1' is erased, but .*-wal still has what was in it"):
             await store.erase("r1")
         assert (await store.read("r1")).record.erased is not None
@@ -539,12 +539,12 @@ async def test_a_store_takes_little_more_than_what_is_in_it(path: Path) -> None:
 @pytest.mark.parametrize(
     ("filters", "index"),
     [
-        ({}, "assent_questions_open"),
-        ({"agent": "a"}, "assent_questions_agent"),
-        ({"tool": "t"}, "assent_questions_tool"),
-        ({"run": "r"}, "assent_questions_run"),
-        ({"run": "r", "agent": "a", "tool": "t"}, "assent_questions_run"),
-        ({"settled": True}, "assent_questions_decided"),
+        ({}, "assentry_questions_open"),
+        ({"agent": "a"}, "assentry_questions_agent"),
+        ({"tool": "t"}, "assentry_questions_tool"),
+        ({"run": "r"}, "assentry_questions_run"),
+        ({"run": "r", "agent": "a", "tool": "t"}, "assentry_questions_run"),
+        ({"settled": True}, "assentry_questions_decided"),
     ],
 )
 @pytest.mark.parametrize("after", [None, '[5,"q"]'])
@@ -567,10 +567,10 @@ async def test_every_list_of_questions_is_read_off_an_index(
 @pytest.mark.parametrize(
     ("equal", "ended", "index"),
     [
-        ({}, False, "assent_questions_open"),
-        ({"agent": "Clerk"}, False, "assent_questions_agent"),
-        ({"tool": "send"}, False, "assent_questions_tool"),
-        ({}, True, "assent_questions_decided"),
+        ({}, False, "assentry_questions_open"),
+        ({"agent": "Clerk"}, False, "assentry_questions_agent"),
+        ({"tool": "send"}, False, "assentry_questions_tool"),
+        ({}, True, "assentry_questions_decided"),
     ],
 )
 async def test_a_search_reads_a_part_of_an_index(
@@ -591,7 +591,7 @@ async def test_a_search_reads_a_part_of_an_index(
         plans = [[step[3] for step in store._reader.execute(f"EXPLAIN QUERY PLAN {text}")] for text in seen]
     assert len(plans) == 4
     for steps in plans:
-        assert not any("TEMP B-TREE" in step or step.startswith("SCAN assent_runs") for step in steps), steps
+        assert not any("TEMP B-TREE" in step or step.startswith("SCAN assentry_runs") for step in steps), steps
         assert any(index in step.split() for step in steps), steps
     (_, first), (_, second) = plans[:2], plans[2:]
     order = "decided" if ended else "at"
@@ -611,9 +611,9 @@ async def test_claiming_is_read_off_an_index(path: Path, agents: list[str] | Non
         plans = [store._writer.execute(f"EXPLAIN QUERY PLAN {text}") for text in seen if "UPDATE" in text]
     steps = [step[3] for plan in plans for step in plan]
     assert len(plans) == 2
-    assert any("USING INDEX assent_runs_wake" in step for step in steps), steps
-    assert any("USING INDEX assent_runs_worker" in step for step in steps), steps
-    assert not any(step.startswith("SCAN assent_runs") and "INDEX" not in step for step in steps), steps
+    assert any("USING INDEX assentry_runs_wake" in step for step in steps), steps
+    assert any("USING INDEX assentry_runs_worker" in step for step in steps), steps
+    assert not any(step.startswith("SCAN assentry_runs") and "INDEX" not in step for step in steps), steps
 
 
 # -- where it is done --------------------------------------------------------------------------------
@@ -649,7 +649,7 @@ def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-WRITING = "assent-store-write"
+WRITING = "assentry-store-write"
 
 
 async def test_a_file_that_is_quick_is_written_where_it_is_asked_for(path: Path, given: list[str]) -> None:
@@ -718,10 +718,10 @@ async def test_a_reader_that_is_locked_out_is_patient_on_a_thread(
 
     async with SQLiteStore(path) as store:
         await Script(store).begin()
-        monkeypatch.setattr("assent.store.sqlite.read_short", locked)
+        monkeypatch.setattr("assentry.store.sqlite.read_short", locked)
         given.clear()
         assert len((await store.read("r1")).facts) == 2
-        assert given == ["assent-store-read"]
+        assert given == ["assentry-store-read"]
         monkeypatch.undo()
         assert store._writer.connected
 
@@ -737,7 +737,7 @@ async def test_a_short_read_does_not_wait_for_who_writes(path: Path, given: list
         with store._writing.turn:
             assert (await store.question(id)).run == "r1"
             assert len((await store.read("r1")).facts) == 4
-        assert given == ["assent-store-read"] * 2
+        assert given == ["assentry-store-read"] * 2
         second = SQLiteStore(path)
         await second.say("r1", "more")  # of another process, and not in any cache
         assert len((await store.read("r1")).facts) == 5
@@ -746,7 +746,7 @@ async def test_a_short_read_does_not_wait_for_who_writes(path: Path, given: list
 
 @pytest.mark.usefixtures("disk")
 async def test_the_log_is_written_into_the_file_on_a_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.store.sqlite.MANY", 5)
+    monkeypatch.setattr("assentry.store.sqlite.MANY", 5)
     async with SQLiteStore(path) as store:
         script = await Script(store).begin()
         for _ in range(4):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import (
+from assentry import (
     Agent,
     AlreadyDecided,
     Approve,
@@ -28,11 +28,11 @@ from assent import (
     function_tool,
     tool_input_guardrail,
 )
-from assent.core import facts as f
-from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
-from assent.store import Change, Lease, Question, Store, Stored
-from assent.store.memory import MemoryStore
-from assent.testing import FakeClock, ScriptedModel, call
+from assentry.core import facts as f
+from assentry.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
+from assentry.store import Change, Lease, Question, Store, Stored
+from assentry.store.memory import MemoryStore
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.runtime.support import UNRENEWED, scripted, sending, soon, stopped, told
 
 AT_ONCE = RunConfig(write_lag=0)

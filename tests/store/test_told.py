@@ -11,16 +11,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent import Approve
-from assent.core import facts as f
-from assent.errors import NotPending, StoreFailed, UsageError
-from assent.inbox.accounts import accounts_of
-from assent.sql import sqlite_connection as file
-from assent.store import Lease, MemoryStore, SQLiteStore
-from assent.store.outbox import Webhook
-from assent.store.sql import retention as keeping
-from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, RunDraft, put_asking
+from assentry import Approve
+from assentry.core import facts as f
+from assentry.errors import NotPending, StoreFailed, UsageError
+from assentry.inbox.accounts import accounts_of
+from assentry.sql import sqlite_connection as file
+from assentry.store import Lease, MemoryStore, SQLiteStore
+from assentry.store.outbox import Webhook
+from assentry.store.sql import retention as keeping
+from assentry.testing import FakeClock
+from assentry.testing.store_checks.draft import SEND, RunDraft, put_asking
 from tests.store.place import Place
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
@@ -171,7 +171,7 @@ async def _prepared(place: Place, store: Any, run: str, *, few: bool) -> Lease:
     if not few:
         await _prepare_others(store, run)
     place.clock.advance(1)
-    place.execute("UPDATE assent_runs SET waiting = 7")  # something for rebuild to do
+    place.execute("UPDATE assentry_runs SET waiting = 7")  # something for rebuild to do
     lease: Lease = await store.take(run, "w", seq=4, hold=10)
     return lease
 
@@ -375,7 +375,7 @@ async def test_a_change_is_written_though_no_thread_is_to_be_had_for_the_log(
     async with SQLiteStore(tmp_path / "runs.db") as store:
         script = await waiting(store)
         store._logged, store._writer.pace = 10**6, 0.0
-        monkeypatch.setattr("assent.store.sqlite.QUICK", 10.0)
+        monkeypatch.setattr("assentry.store.sqlite.QUICK", 10.0)
         running = list(store._writing._threads)
         store._writing._threads.clear()
 

@@ -18,30 +18,32 @@ from alembic import command
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from assent import Approve, Runner
-from assent.engines import Worker
-from assent.errors import StoreFailed
-from assent.inbox.accounts import accounts_of
-from assent.store import PostgresStore, SQLiteStore
-from assent.store.outbox import Webhook
-from assent.store.sql.migrating import config
-from assent.store.sql.schema import VERSION, VERSION_TABLE
-from assent.store.sql.store import SQLStore
+from assentry import Approve, Runner
+from assentry.engines import Worker
+from assentry.errors import StoreFailed
+from assentry.inbox.accounts import accounts_of
+from assentry.store import PostgresStore, SQLiteStore
+from assentry.store.outbox import Webhook
+from assentry.store.sql.migrating import config
+from assentry.store.sql.schema import VERSION, VERSION_TABLE
+from assentry.store.sql.store import SQLStore
 from tests.runtime.support import HANGS, soon
 from tests.store.newer_program import shop
 from tests.store.postgres import Server
 from tests.store.support import Script
 
 ROOT = Path(__file__).parents[2]
-SAYS_WHY = f"a newer Assent has upgraded it to schema version {VERSION + 1}, and this Assent knows {VERSION}. Restart"
+SAYS_WHY = (
+    f"a newer Assentry has upgraded it to schema version {VERSION + 1}, and this Assentry knows {VERSION}. Restart"
+)
 STATEMENTS = json.loads(Path(__file__).with_name("statements_v4.json").read_text("utf-8"))
-"""The transactions in which the last Assent with schema version 4 writes, by database and by what they do."""
+"""The transactions in which the last Assentry with schema version 4 writes, by database and by what they do."""
 HARMLESS = {"token: use"}
 """Writes that still fit: the time of a token's last use. The token is read before, and that fails."""
 
 
 class Shared:
-    """A database that an older and a newer Assent share: the older is this process."""
+    """A database that an older and a newer Assentry share: the older is this process."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self.address, self.folder, self.effects = address, folder, folder / "effects"
@@ -51,7 +53,7 @@ class Shared:
         return PostgresStore(self.address, upgrade=True, **options) if self.is_postgres else SQLiteStore(self.address)
 
     async def newer(self, what: str) -> Any:
-        """What the newer Assent came to."""
+        """What the newer Assentry came to."""
         command = [sys.executable, "-m", "tests.store.newer_program", self.address, what, str(self.folder)]
         return await asyncio.to_thread(self._run, [*command, str(self.effects)])
 
@@ -87,10 +89,10 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
 
 
 async def upgraded(shared: Shared) -> None:
-    """Let the newer Assent upgrade the database as its users do."""
+    """Let the newer Assentry upgrade the database as its users do."""
     if shared.is_postgres:
         said = await shared.newer("open")
-        assert f"version {VERSION}, and this Assent needs {VERSION + 1}. Run `assent db upgrade`" in said
+        assert f"version {VERSION}, and this Assentry needs {VERSION + 1}. Run `assentry db upgrade`" in said
         await shared.newer("upgrade")
     else:
         await shared.newer("open")
@@ -194,7 +196,7 @@ async def test_a_write_that_waited_for_the_upgrade_is_refused(postgres: Server, 
             newer.commit()
             with pytest.raises(StoreFailed, match=SAYS_WHY):
                 await soon(writing)
-            assert watch.execute("SELECT seq, worker FROM assent_runs").fetchall() == [(10, "w")]
+            assert watch.execute("SELECT seq, worker FROM assentry_runs").fetchall() == [(10, "w")]
 
 
 async def test_a_file_that_is_upgraded_says_so_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,7 +218,7 @@ async def test_an_older_database_on_a_server_is_upgraded_by_the_command_alone(po
     _make_version_4_on(url)
     for unasked in (False, True):
         async with PostgresStore(url, upgrade=unasked) as store:
-            with pytest.raises(StoreFailed, match=r"version 4, and this Assent needs .* Run `assent db upgrade`"):
+            with pytest.raises(StoreFailed, match=r"version 4, and this Assentry needs .* Run `assentry db upgrade`"):
                 await store.runs()
     async with PostgresStore(url) as store:
         await store.upgrade()
@@ -227,7 +229,7 @@ async def test_an_older_database_on_a_server_is_upgraded_by_the_command_alone(po
 
 
 def _make_version_4(path: Path) -> None:
-    """A file as the last Assent with schema version 4 makes it."""
+    """A file as the last Assentry with schema version 4 makes it."""
     engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
     with engine.begin() as connection:
         _migrate(connection)
@@ -249,9 +251,9 @@ def _migrate(connection: Any) -> None:
 
 
 USERS_OF_VERSION_4 = (
-    "INSERT INTO assent_users (name, role, groups, password, stamp, made, disabled)"
+    "INSERT INTO assentry_users (name, role, groups, password, stamp, made, disabled)"
     " VALUES ('żółć', 'admin', '[\"ops\"]', 'hash', 's', 1, 2), ('bob', 'viewer', NULL, NULL, 's', 1, NULL)",
-    "INSERT INTO assent_tokens (id, name, role, groups, hash, made, until, used, revoked)"
+    "INSERT INTO assentry_tokens (id, name, role, groups, hash, made, until, used, revoked)"
     " VALUES ('t1', 'bob', 'viewer', NULL, 'x', 1, 9, 8, 7), ('t2', 'bob', 'viewer', NULL, 'x', 1, NULL, NULL, NULL)",
 )
 

@@ -11,7 +11,7 @@ from anthropic import AsyncAnthropic
 from msgspec.structs import replace
 from openai import AsyncOpenAI
 
-from assent import (
+from assentry import (
     Agent,
     AnthropicModel,
     Model,
@@ -22,8 +22,8 @@ from assent import (
     OpenAIResponsesModel,
     Runner,
 )
-from assent.models.langchain import LangChainModel
-from assent.testing import ScriptedCall, ScriptedModel, call, check_model
+from assentry.models.langchain import LangChainModel
+from assentry.testing import ScriptedCall, ScriptedModel, call, check_model
 from tests.models import anthropic_server, chat_server, openai_server
 from tests.models.langchain_model import FakeChatModel
 from tests.models.openai_server import OpenAIServer

@@ -12,11 +12,11 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from assent.approval.decision import Approve, decision_from
-from assent.approval.tool_snapshot import ToolSnapshot
-from assent.core.facts import AnyFact
-from assent.errors import AlreadyDecided, Overtaken, StoreFailed, UnreadableState, UsageError
-from assent.store import (
+from assentry.approval.decision import Approve, decision_from
+from assentry.approval.tool_snapshot import ToolSnapshot
+from assentry.core.facts import AnyFact
+from assentry.errors import AlreadyDecided, Overtaken, StoreFailed, UnreadableState, UsageError
+from assentry.store import (
     Change,
     Entry,
     GrantRecord,
@@ -29,14 +29,14 @@ from assent.store import (
     Store,
     Stored,
 )
-from assent.store import memory as inside
-from assent.store.filter import Filter, cursor
-from assent.store.row_codec import START, is_erased, link, pack, payloads, redacted
-from assent.store.rules import is_driven
-from assent.store.wakeup import Wakeup
-from assent.testing import check_store
-from assent.testing import store as checks
-from assent.testing.store_checks import lease as lease_checks
+from assentry.store import memory as inside
+from assentry.store.filter import Filter, cursor
+from assentry.store.row_codec import START, is_erased, link, pack, payloads, redacted
+from assentry.store.rules import is_driven
+from assentry.store.wakeup import Wakeup
+from assentry.testing import check_store
+from assentry.testing import store as checks
+from assentry.testing.store_checks import lease as lease_checks
 
 T = TypeVar("T")
 FAULTS: list[tuple[type[MemoryStore], str]] = []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     Approve,
     Edit,
@@ -17,8 +17,8 @@ from assent import (
     RunState,
     Usage,
 )
-from assent.errors import AssentError, ScriptExhausted, UsageError
-from assent.testing import FakeClock, ScriptedCall, ScriptedModel, ScriptedPerson, call
+from assentry.errors import AssentryError, ScriptExhausted, UsageError
+from assentry.testing import FakeClock, ScriptedCall, ScriptedModel, ScriptedPerson, call
 from tests.runtime.support import asked, outcomes, reloaded, scripted, sending, told
 
 # -- the model -------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ async def test_a_model_that_runs_out_says_so_and_the_run_can_go_on() -> None:
     agent = scripted(call("send", {"to": "ann"}), tools=[send])
     with pytest.raises(ScriptExhausted) as caught:
         await Runner.run(agent, "go")
-    assert isinstance(caught.value, AssentError)
+    assert isinstance(caught.value, AssentryError)
     assert "2" in str(caught.value)
     agent.model = ScriptedModel(["done"])
     assert (await Runner.run(agent, caught.value.state)).final_output == "done"

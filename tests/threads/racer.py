@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assent import Conflict, ModelRequest
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, SqliteSaver, create_agent
+from assentry import Conflict, ModelRequest
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, SqliteSaver, create_agent
 
 FILE = Path(sys.argv[1])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from assent import ModelRequest, ModelResponse
-from assent.testing import ScriptedModel
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, Interrupt, ThreadAgent, create_agent
+from assentry import ModelRequest, ModelResponse
+from assentry.testing import ScriptedModel
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, Interrupt, ThreadAgent, create_agent
 
 
 class Paired(ScriptedModel):

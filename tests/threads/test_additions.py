@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, InvalidDecision, InvalidDefinition, NotPending, Reject, Runner, function_tool
-from assent.core.run import Run, questions
-from assent.runtime import sync
-from assent.runtime.sync import iterate
-from assent.store import MemoryStore
-from assent.testing import FakeClock, ScriptedModel, call
-from assent.threads import AIMessage
-from assent.threads.model import _rebuilt
+from assentry import Agent, Approve, InvalidDecision, InvalidDefinition, NotPending, Reject, Runner, function_tool
+from assentry.core.run import Run, questions
+from assentry.runtime import sync
+from assentry.runtime.sync import iterate
+from assentry.store import MemoryStore
+from assentry.testing import FakeClock, ScriptedModel, call
+from assentry.threads import AIMessage
+from assentry.threads.model import _rebuilt
 
 
 @function_tool(needs_approval=True)
@@ -134,7 +134,7 @@ async def numbers(ended: list[str]) -> AsyncGenerator[int, None]:
 def test_an_async_generator_is_read_to_its_end() -> None:
     ended: list[str] = []
     assert list(iterate(numbers(ended))) == [0, 1, 2]
-    assert ended == ["assent-stream"]
+    assert ended == ["assentry-stream"]
 
 
 async def test_it_is_read_inside_a_running_loop_too() -> None:
@@ -146,7 +146,7 @@ def test_whoever_stops_reading_ends_it() -> None:
     things = iterate(numbers(ended))
     assert next(things) == 0
     things.close()  # type: ignore[attr-defined]
-    assert ended == ["assent-stream"]
+    assert ended == ["assentry-stream"]
 
 
 def test_whoever_collects_it_as_garbage_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

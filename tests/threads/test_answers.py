@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from assent import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished, function_tool
-from assent.errors import RunNotFound, StoreFailed
-from assent.store import Change, MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent, interrupt
+from assentry import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished, function_tool
+from assentry.errors import RunNotFound, StoreFailed
+from assentry.store import Change, MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent, interrupt
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, decide, journal, office, only, say, texts, thread
 
@@ -366,6 +366,6 @@ async def test_an_answer_that_the_store_could_not_take_is_not_said_to_be_another
 
 
 def _saver() -> Any:
-    from assent.threads import InMemorySaver
+    from assentry.threads import InMemorySaver
 
     return InMemorySaver()

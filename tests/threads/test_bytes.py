@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assent.threads import SqliteSaver, create_agent
+from assentry.threads import SqliteSaver, create_agent
 from tests.threads.support import Paired, say, thread
 
 

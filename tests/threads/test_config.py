@@ -9,9 +9,9 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolCallId
 
-from assent import Agent, InvalidDefinition, Runner, UsageError, function_tool
-from assent.testing import ScriptedModel, call
-from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, ThreadAgent, create_agent, wrap_tool_call
+from assentry import Agent, InvalidDefinition, Runner, UsageError, function_tool
+from assentry.testing import ScriptedModel, call
+from assentry.threads import HumanInTheLoopMiddleware, InMemorySaver, ThreadAgent, create_agent, wrap_tool_call
 from tests.threads.support import Paired, decide, say, texts
 
 

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from assent import InvalidDefinition, InvalidInput, ToolContext
-from assent.errors import ContextMissing
-from assent.testing import call
-from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, ThreadAgent, create_agent
+from assentry import InvalidDefinition, InvalidInput, ToolContext
+from assentry.errors import ContextMissing
+from assentry.testing import call
+from assentry.threads import HumanInTheLoopMiddleware, InMemorySaver, ThreadAgent, create_agent
 from tests.threads.support import Paired, decide, say, texts, thread
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from assent import InvalidInput, MaxTurnsExceeded, RunConfig, Runner, UsageError
-from assent.errors import InvalidOutput, Overtaken, RunBusy, ThreadWaiting
-from assent.runtime.drive import RunPlace, drive_run
-from assent.runtime.runner import prepare
-from assent.store import MemoryStore
-from assent.testing import call
-from assent.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
+from assentry import InvalidInput, MaxTurnsExceeded, RunConfig, Runner, UsageError
+from assentry.errors import InvalidOutput, Overtaken, RunBusy, ThreadWaiting
+from assentry.runtime.drive import RunPlace, drive_run
+from assentry.runtime.runner import prepare
+from assentry.store import MemoryStore
+from assentry.testing import call
+from assentry.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
 from tests.runtime.support import named
 from tests.threads.support import Paired, decide, journal, office, only, requests, say, texts, thread
 

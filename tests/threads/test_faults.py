@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from assent import UsageError, function_tool
-from assent.errors import InvalidArguments
-from assent.testing import call
-from assent.threads import (
+from assentry import UsageError, function_tool
+from assentry.errors import InvalidArguments
+from assentry.testing import call
+from assentry.threads import (
     Command,
     InMemorySaver,
     ThreadAgent,

@@ -1,25 +1,25 @@
-"""What `assent.threads` offers, and what it costs to look at it."""
+"""What `assentry.threads` offers, and what it costs to look at it."""
 
 import types
 from typing import Any
 
 import pytest
 
-import assent.threads
-from assent import InvalidDefinition
-from assent.testing import ScriptedModel
-from assent.threads import AgentMiddleware, create_agent
+import assentry.threads
+from assentry import InvalidDefinition
+from assentry.testing import ScriptedModel
+from assentry.threads import AgentMiddleware, create_agent
 from tests.runtime.support import python
 
 
 def test_every_name_is_there_and_nothing_else() -> None:
     public = {
         name
-        for name, value in vars(assent.threads).items()
+        for name, value in vars(assentry.threads).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
-    assert public == set(assent.threads.__all__)
-    assert sorted(set(assent.threads.__all__)) == sorted(assent.threads.__all__)
+    assert public == set(assentry.threads.__all__)
+    assert sorted(set(assentry.threads.__all__)) == sorted(assentry.threads.__all__)
 
 
 def test_the_names_of_the_vocabulary_are_there() -> None:
@@ -27,20 +27,20 @@ def test_the_names_of_the_vocabulary_are_there() -> None:
         "create_agent HumanInTheLoopMiddleware InterruptOnConfig HITLRequest HITLResponse Command Interrupt interrupt "
         "AIMessage HumanMessage ToolMessage InMemorySaver SqliteSaver PostgresSaver AsyncSqliteSaver AsyncPostgresSaver"
     )
-    assert set(known.split()) <= set(assent.threads.__all__)
-    assert callable(assent.threads.interrupt)
+    assert set(known.split()) <= set(assentry.threads.__all__)
+    assert callable(assentry.threads.interrupt)
 
 
 def test_no_module_has_the_name_of_something_that_is_imported_from_langchain() -> None:
     assert not {"tool", "interrupt_on", "create_agent"} & {
-        name for name, value in vars(assent.threads).items() if isinstance(value, types.ModuleType)
+        name for name, value in vars(assentry.threads).items() if isinstance(value, types.ModuleType)
     }
 
 
-def test_assent_does_not_load_it_and_it_loads_no_database() -> None:
-    code = "import sys, assent; print('assent.threads' in sys.modules)"
+def test_assentry_does_not_load_it_and_it_loads_no_database() -> None:
+    code = "import sys, assentry; print('assentry.threads' in sys.modules)"
     assert python(code).stdout.strip() == "False"
-    code = "import sys, assent.threads; print({'sqlalchemy', 'sqlite3', 'psycopg', 'jsonschema'} & set(sys.modules))"
+    code = "import sys, assentry.threads; print({'sqlalchemy', 'sqlite3', 'psycopg', 'jsonschema'} & set(sys.modules))"
     assert python(code).stdout.strip() == "set()"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assent.approval.decision import Reject
-from assent.testing import call
-from assent.threads import InMemorySaver, ToolMessage, create_agent, interrupt, wrap_tool_call
+from assentry.approval.decision import Reject
+from assentry.testing import call
+from assentry.threads import InMemorySaver, ToolMessage, create_agent, interrupt, wrap_tool_call
 
 from .support import Paired, decide, office, only, say, texts, thread
 

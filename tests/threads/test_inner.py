@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, UsageError, function_tool
-from assent.testing import call
-from assent.threads import (
+from assentry import Agent, UsageError, function_tool
+from assentry.testing import call
+from assentry.threads import (
     Command,
     HumanInTheLoopMiddleware,
     InMemorySaver,

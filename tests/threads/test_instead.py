@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     RunHooks,
     Runner,
@@ -18,8 +18,8 @@ from assent import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from assent.core import facts as f
-from assent.errors import (
+from assentry.core import facts as f
+from assentry.errors import (
     Conflict,
     DefinitionChanged,
     OutcomeUnknown,
@@ -27,11 +27,11 @@ from assent.errors import (
     TripwireTriggered,
     UsageError,
 )
-from assent.runtime.steps.door import run_inside
-from assent.store import Change, MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import AgentMiddleware, Command, InMemorySaver, ThreadAgent, ToolMessage, create_agent
-from assent.threads.tool_middleware import WrappedTool
+from assentry.runtime.steps.door import run_inside
+from assentry.store import Change, MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import AgentMiddleware, Command, InMemorySaver, ThreadAgent, ToolMessage, create_agent
+from assentry.threads.tool_middleware import WrappedTool
 from tests.runtime.support import soon
 from tests.runtime.test_servers import Server
 from tests.store.test_stored_runs import Watched

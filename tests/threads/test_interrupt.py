@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import AlreadyDecided, InvalidDecision, ToolContext, UsageError
-from assent.errors import ThreadWaiting
-from assent.testing import call
-from assent.threads import (
+from assentry import AlreadyDecided, InvalidDecision, ToolContext, UsageError
+from assentry.errors import ThreadWaiting
+from assentry.testing import call
+from assentry.threads import (
     AIMessage,
     Command,
     InMemorySaver,
@@ -368,7 +368,7 @@ async def test_middleware_around_a_tool_may_ask() -> None:
 
 
 def _refused(request: Any) -> Any:
-    from assent.threads import ToolMessage
+    from assentry.threads import ToolMessage
 
     return ToolMessage("Not now.", tool_call_id=request.tool_call["id"], status="error")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assent import Conflict, UsageError
-from assent.testing import call
-from assent.threads import AIMessage, ToolMessage, wrap_model_call, wrap_tool_call
+from assentry import Conflict, UsageError
+from assentry.testing import call
+from assentry.threads import AIMessage, ToolMessage, wrap_model_call, wrap_tool_call
 from tests.runtime.support import HANGS
 from tests.threads.support import office, say, thread
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from assent.testing import call
-from assent.threads import (
+from assentry.testing import call
+from assentry.threads import (
     Command,
     InMemorySaver,
     SqliteSaver,

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from assent import UsageError
-from assent.errors import InvalidInput
-from assent.testing import call
-from assent.threads import (
+from assentry import UsageError
+from assentry.errors import InvalidInput
+from assentry.testing import call
+from assentry.threads import (
     AIMessage,
     HumanMessage,
     InMemorySaver,

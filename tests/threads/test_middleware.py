@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import Conflict, FunctionTool, InvalidDecision, InvalidDefinition, Respond, UsageError, function_tool
-from assent.errors import InvalidInput
-from assent.testing import call
-from assent.threads import (
+from assentry import Conflict, FunctionTool, InvalidDecision, InvalidDefinition, Respond, UsageError, function_tool
+from assentry.errors import InvalidInput
+from assentry.testing import call
+from assentry.threads import (
     AgentMiddleware,
     AgentState,
     AIMessage,
@@ -1057,7 +1057,7 @@ async def test_a_tool_call_request_tells_what_there_is_to_know() -> None:
 
 
 async def test_guardrails_of_a_tool_that_runs_instead_are_asked() -> None:
-    from assent import ToolGuardrailFunctionOutput, tool_input_guardrail
+    from assentry import ToolGuardrailFunctionOutput, tool_input_guardrail
 
     @tool_input_guardrail
     def never(data: Any) -> Any:

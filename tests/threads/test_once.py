@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from assent import MaxTurnsExceeded, ToolContext, function_tool
-from assent.errors import InvalidArguments, InvalidInput, ReplayMismatch, UsageError
-from assent.testing import call
-from assent.threads import (
+from assentry import MaxTurnsExceeded, ToolContext, function_tool
+from assentry.errors import InvalidArguments, InvalidInput, ReplayMismatch, UsageError
+from assentry.testing import call
+from assentry.threads import (
     AIMessage,
     Command,
     HumanMessage,

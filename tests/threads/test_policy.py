@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from assent import InvalidDefinition, function_tool
-from assent.store import MemoryStore
-from assent.testing import call
-from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent
+from assentry import InvalidDefinition, function_tool
+from assentry.store import MemoryStore
+from assentry.testing import call
+from assentry.threads import HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent
 from tests.runtime.support import named
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 

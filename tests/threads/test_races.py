@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from assent import AlreadyDecided, Conflict
-from assent.errors import RunBusy, StoreFailed
-from assent.store import Change, MemoryStore, Store
-from assent.testing import FakeClock, call
-from assent.threads import (
+from assentry import AlreadyDecided, Conflict
+from assentry.errors import RunBusy, StoreFailed
+from assentry.store import Change, MemoryStore, Store
+from assentry.testing import FakeClock, call
+from assentry.threads import (
     Command,
     HumanInTheLoopMiddleware,
     InMemorySaver,

@@ -1,14 +1,14 @@
-"""Savers: an Assent store by another name, for sync and async programs alike."""
+"""Savers: an Assentry store by another name, for sync and async programs alike."""
 
 from pathlib import Path
 
 import pytest
 
-from assent import UsageError
-from assent.errors import StoreFailed
-from assent.store import MemoryStore
-from assent.testing import call
-from assent.threads import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, SqliteSaver
+from assentry import UsageError
+from assentry.errors import StoreFailed
+from assentry.store import MemoryStore
+from assentry.testing import call
+from assentry.threads import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, SqliteSaver
 from tests.store.postgres import Server
 from tests.threads.support import Ran, decide, office, only, say, texts, thread
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from assent.testing import call
-from assent.threads import (
+from assentry.testing import call
+from assentry.threads import (
     AIMessage,
     Command,
     HumanInTheLoopMiddleware,

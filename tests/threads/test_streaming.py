@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assent import ModelResponse, UsageError
-from assent.testing import call
-from assent.threads import (
+from assentry import ModelResponse, UsageError
+from assentry.testing import call
+from assentry.threads import (
     AIMessage,
     AIMessageChunk,
     InMemorySaver,
@@ -22,7 +22,7 @@ from assent.threads import (
     get_stream_writer,
     wrap_model_call,
 )
-from assent.threads.stream import ThreadStream
+from assentry.threads.stream import ThreadStream
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 
 GATE = "HumanInTheLoopMiddleware.after_model"
@@ -77,7 +77,7 @@ async def test_tokens_keep_the_id_of_their_message_when_something_is_said_meanwh
             super().__init__(*args)
             streams.append(self)
 
-    monkeypatch.setattr("assent.threads.agent.ThreadStream", Seen)
+    monkeypatch.setattr("assentry.threads.agent.ThreadStream", Seen)
     model, saver = Slow(), InMemorySaver()
     agent = create_agent(model, checkpointer=saver)
     ids: list[str | None] = []
@@ -115,7 +115,7 @@ def test_whoever_stops_reading_stops_the_run_and_leaves_nothing_behind() -> None
     stream.close()  # type: ignore[attr-defined]
     model.loop = None
     assert model.closed
-    assert not any(each.name == "assent-stream" for each in threading.enumerate())
+    assert not any(each.name == "assentry-stream" for each in threading.enumerate())
     assert threading.active_count() <= before + 1
     model.see()
     result = agent.invoke(None, thread())

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core import facts as f
-from assent.core.transcript import content_text
-from assent.testing import call
-from assent.threads import (
+from assentry.core import facts as f
+from assentry.core.transcript import content_text
+from assentry.testing import call
+from assentry.threads import (
     Command,
     after_agent,
     after_model,

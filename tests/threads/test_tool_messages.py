@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assent import ToolGuardrailFunctionOutput, UsageError, function_tool, tool_output_guardrail
-from assent.testing import call
-from assent.threads import Command, InMemorySaver, ToolMessage, create_agent, wrap_tool_call
+from assentry import ToolGuardrailFunctionOutput, UsageError, function_tool, tool_output_guardrail
+from assentry.testing import call
+from assentry.threads import Command, InMemorySaver, ToolMessage, create_agent, wrap_tool_call
 from tests.threads.support import Paired, requests, say, thread
 
 

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assent import (
+from assentry import (
     Agent,
     ApplyPatchTool,
     Approve,
@@ -31,11 +31,11 @@ from assent import (
     RunState,
     WorkspaceEditor,
 )
-from assent.store.record import Stored
-from assent.store.sqlite import SQLiteStore
-from assent.testing import ScriptedModel, call
-from assent.tools.patch_format import read_patch
-from assent.tools.workspace_plan import BACK, FORWARD, PLAN, Changes
+from assentry.store.record import Stored
+from assentry.store.sqlite import SQLiteStore
+from assentry.testing import ScriptedModel, call
+from assentry.tools.patch_format import read_patch
+from assentry.tools.workspace_plan import BACK, FORWARD, PLAN, Changes
 from tests.tools.test_patch_format import in_patch
 
 HANGS = 100

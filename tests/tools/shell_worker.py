@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assent import Agent, LocalShellExecutor, Runner, ShellTool
-from assent.store import SQLiteStore, Store
-from assent.testing import ScriptedModel, call
-from assent.tools.shell_guard import guard
+from assentry import Agent, LocalShellExecutor, Runner, ShellTool
+from assentry.store import SQLiteStore, Store
+from assentry.testing import ScriptedModel, call
+from assentry.tools.shell_guard import guard
 
 FOR_EVER = "sleep 1000"
 WAYS = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from assent import (
+from assentry import (
     Agent,
     ApplyPatchEditor,
     ApplyPatchOperation,
@@ -25,11 +25,11 @@ from assent import (
     WorkspaceEditor,
     apply_diff,
 )
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
-from assent.tools.patch_editor import PatchEditor
-from assent.tools.patch_format import read_patch
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
+from assentry.tools.patch_editor import PatchEditor
+from assentry.tools.patch_format import read_patch
 from tests.models.openai_server import Item, OpenAIServer, message
 from tests.models.responses_api import ResponsesAPI
 from tests.runtime.support import heard, outcomes, outputs, reloaded, scripted

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     Agent,
     CodeInterpreterTool,
     FileSearchTool,
@@ -23,10 +23,10 @@ from assent import (
     WebSearchTool,
     function_tool,
 )
-from assent.errors import ModelFailed
-from assent.store import MemoryStore, SQLiteStore
-from assent.testing import ScriptedModel, call
-from assent.threads import HumanInTheLoopMiddleware, create_agent
+from assentry.errors import ModelFailed
+from assentry.store import MemoryStore, SQLiteStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import HumanInTheLoopMiddleware, create_agent
 
 SECRET = "Bearer sk-planted-key"
 

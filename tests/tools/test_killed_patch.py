@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from assent import Approve, PatchRefused, Runner, RunState, WorkspaceEditor
-from assent.core import facts as f
-from assent.tools.patch_format import read_patch
-from assent.tools.workspace_plan import PLAN
+from assentry import Approve, PatchRefused, Runner, RunState, WorkspaceEditor
+from assentry.core import facts as f
+from assentry.tools.patch_format import read_patch
+from assentry.tools.workspace_plan import PLAN
 from tests.runtime.support import python
 from tests.tools import patch_program as program
 from tests.tools.patch_program import AFTER, BEFORE, LATER, PATCH, Case

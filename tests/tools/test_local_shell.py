@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     LocalShellExecutor,
     RunContextWrapper,
     ShellActionRequest,
@@ -19,9 +19,9 @@ from assent import (
     ShellCommandRequest,
     ShellResult,
 )
-from assent.errors import InvalidDefinition
-from assent.tools import shell_process
-from assent.tools.shell_process import OutputBuffer
+from assentry.errors import InvalidDefinition
+from assentry.tools import shell_process
+from assentry.tools.shell_process import OutputBuffer
 from tests.runtime.support import HANGS
 from tests.tools.shell_stubs import becomes_true
 
@@ -124,7 +124,7 @@ async def test_commands_get_only_an_allowed_environment(tmp_path: Path, monkeypa
     assert seen["MINE"] == "mine"
     assert "NOT_THERE" not in seen
     assert "sk-secret" not in output.stdout
-    assert set(seen) - {"ASSENT_COMMAND", "PWD", "SHLVL", "_"} == set(executor.env)
+    assert set(seen) - {"ASSENTRY_COMMAND", "PWD", "SHLVL", "_"} == set(executor.env)
     assert set(executor.env) <= {"X", "MINE", "HOME", "LANG", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"}
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from assent import ApplyPatchOperation, InvalidArguments, PatchRefused, apply_diff
-from assent.tools.patch_format import MAX_FILES, MAX_SECTIONS, _matches, patch_of, read_patch
-from assent.tools.patch_text import LineEdit, TextLines, apply_edits, unified_diff
+from assentry import ApplyPatchOperation, InvalidArguments, PatchRefused, apply_diff
+from assentry.tools.patch_format import MAX_FILES, MAX_SECTIONS, _matches, patch_of, read_patch
+from assentry.tools.patch_text import LineEdit, TextLines, apply_edits, unified_diff
 
 CODE = """class A:
     def run(self):

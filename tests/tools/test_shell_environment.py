@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from assent import LocalShellExecutor, ShellActionRequest, allow_commands, parse_command
-from assent.errors import InvalidDefinition
-from assent.tools.shell_environment import FORBIDDEN, command_environment
+from assentry import LocalShellExecutor, ShellActionRequest, allow_commands, parse_command
+from assentry.errors import InvalidDefinition
+from assentry.tools.shell_environment import FORBIDDEN, command_environment
 from tests.runtime.support import HANGS, SOURCES
 from tests.tools.shell_stubs import BASH, Stubs
 from tests.tools.test_local_shell import run
@@ -81,7 +81,7 @@ async def test_a_locale_in_which_a_rule_reads_other_commands_than_the_shell_is_r
 
 IN_THAT_LOCALE = """
 import asyncio, os, sys
-from assent import LocalShellExecutor, RunContextWrapper, ShellActionRequest, ShellCallData, ShellCommandRequest
+from assentry import LocalShellExecutor, RunContextWrapper, ShellActionRequest, ShellCallData, ShellCommandRequest
 lines = [line for line in os.fsencode(sys.argv[1]).decode("utf-8").split("@")]
 request = ShellCommandRequest(RunContextWrapper(None), ShellCallData("call_1", ShellActionRequest(lines)))
 print(sys.getfilesystemencoding())

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from assent import LocalShellExecutor, Runner, ShellCommandRequest, ShellTool
-from assent.testing import call
-from assent.tools import local_shell, shell_process, shell_watcher
-from assent.tools.shell_guard import CommandGuard
-from assent.tools.shell_process import Process, Stop
-from assent.tools.shell_watcher import MARK
+from assentry import LocalShellExecutor, Runner, ShellCommandRequest, ShellTool
+from assentry.testing import call
+from assentry.tools import local_shell, shell_process, shell_watcher
+from assentry.tools.shell_guard import CommandGuard
+from assentry.tools.shell_process import Process, Stop
+from assentry.tools.shell_watcher import MARK
 from tests.runtime.support import HANGS, scripted, soon
 from tests.tools.shell_stubs import becomes_true
 from tests.tools.shell_worker import COUNT, FOR_EVER, shop, store_in
@@ -248,7 +248,7 @@ async def test_a_command_that_nobody_would_end_any_more_is_killed(
 
 async def test_commands_end_with_a_program_that_ends_in_the_middle(tmp_path: Path) -> None:
     program = (
-        "import os, subprocess, sys; from assent.tools.shell_guard import guard; "
+        "import os, subprocess, sys; from assentry.tools.shell_guard import guard; "
         f"command = subprocess.Popen({FOR_EVER.split()}, start_new_session=True); guard.add('a.', command.pid); "
         "print(command.pid)"
     )

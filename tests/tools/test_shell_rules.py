@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from assent import Redirect, ShellActionRequest, SimpleCommand, UnclearCommand, allow_commands, parse_command
-from assent.errors import InvalidDefinition, UsageError
-from assent.tools import shell_command
+from assentry import Redirect, ShellActionRequest, SimpleCommand, UnclearCommand, allow_commands, parse_command
+from assentry.errors import InvalidDefinition, UsageError
+from assentry.tools import shell_command
 
 RULE = allow_commands(
     "ls *", "git status", "git log *", "echo *", "pwd", "cat *.md", "cd *", "./build", "grep *", "true"
@@ -135,9 +135,9 @@ def test_every_builtin_of_bash_is_harmless_or_unclear() -> None:
 def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
     shell_command.bash_grammar.cache_clear()
-    with pytest.raises(UsageError, match=r"pip install 'assent\[shell\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'assentry\[shell\]'"):
         allow_commands("ls")
-    with pytest.raises(UsageError, match=r"pip install 'assent\[shell\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'assentry\[shell\]'"):
         parse_command("ls")
 
 

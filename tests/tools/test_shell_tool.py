@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from assent import (
+from assentry import (
     Agent,
     Edit,
     LocalShellExecutor,
@@ -33,11 +33,11 @@ from assent import (
     ToolContext,
     allow_commands,
 )
-from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, ModelFailed, OutcomeUnknown
-from assent.store import MemoryStore
-from assent.testing import ScriptedModel, call
-from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
-from assent.threads.tool_middleware import wrap_tool
+from assentry.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, ModelFailed, OutcomeUnknown
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
+from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
+from assentry.threads.tool_middleware import wrap_tool
 from tests.models.openai_server import Item, OpenAIServer, message, replying
 from tests.models.wire_types import misfit
 from tests.runtime.support import HANGS, facts, heard, outcomes, reloaded, scripted, told

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from assent import (
+from assentry import (
     ApplyPatchOperation,
     Diff,
     InvalidArguments,
@@ -25,11 +25,11 @@ from assent import (
     Sentence,
     WorkspaceEditor,
 )
-from assent.errors import NotAsShown, OutcomeUnknown
-from assent.tools import workspace, workspace_files, workspace_plan
-from assent.tools.patch_format import read_patch
-from assent.tools.workspace_files import digest_of
-from assent.tools.workspace_plan import PLAN, Changes
+from assentry.errors import NotAsShown, OutcomeUnknown
+from assentry.tools import workspace, workspace_files, workspace_plan
+from assentry.tools.patch_format import read_patch
+from assentry.tools.workspace_files import digest_of
+from assentry.tools.workspace_plan import PLAN, Changes
 from tests.runtime.support import HANGS
 from tests.tools.test_patch_format import in_patch
 
@@ -281,7 +281,7 @@ def test_a_failure_at_any_step_leaves_every_file_as_it_was(
         assert tree(root) == before, failing
     assert failing > 1
     assert (root / "moved").read_text() == "bye\n"
-    assert not [name for name in tree(root) if ".assent-" in name]
+    assert not [name for name in tree(root) if ".assentry-" in name]
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, do: Callable[[], Any]) -> None:

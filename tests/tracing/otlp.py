@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from assent.tracing import provider
+from assentry.tracing import provider
 
 
 @dataclass

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
-from assent import (
+from assentry import (
     Agent,
     BadSignature,
     GuardrailFunctionOutput,
@@ -36,8 +36,8 @@ from assent import (
     function_tool,
     input_guardrail,
 )
-from assent.testing import FakeClock, ScriptedModel, call
-from assent.tracing.provider import provider_of
+from assentry.testing import FakeClock, ScriptedModel, call
+from assentry.tracing.provider import provider_of
 from tests.runtime.support import facts, python, reloaded, scripted, sending, soon, stopped
 from tests.tracing.otlp import Receiver, Span, tree
 
@@ -93,9 +93,9 @@ async def test_spans_have_the_names_of_the_conventions(receiver: Receiver) -> No
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "Post",
         "gen_ai.conversation.id": "talk-1",
-        "assent.run.id": result.run_id,
-        "assent.run.resumed": False,
-        "assent.run.status": "done",
+        "assentry.run.id": result.run_id,
+        "assentry.run.resumed": False,
+        "assentry.run.status": "done",
     }
     assert stretch.attributes == {
         "gen_ai.operation.name": "invoke_agent",
@@ -124,11 +124,11 @@ async def test_spans_have_the_names_of_the_conventions(receiver: Receiver) -> No
         "gen_ai.tool.type": "function",
         "gen_ai.tool.description": "Send a mail.",
         "gen_ai.tool.call.id": "call_7",
-        "assent.call.id": "c1",
-        "assent.call.by": "rule",
-        "assent.call.outcome": "finished",
+        "assentry.call.id": "c1",
+        "assentry.call.by": "rule",
+        "assentry.call.outcome": "finished",
     }
-    assert root.resource["service.name"] == "assent"
+    assert root.resource["service.name"] == "assentry"
     assert receiver.paths == ["/v1/traces"]
 
 
@@ -138,7 +138,7 @@ async def test_a_run_is_named_and_described_as_its_user_likes(receiver: Receiver
     await Runner.run(scripted("Done."), "Go.", run_config=config, session=session)
     root = received(receiver, config)[0]
     assert root.name == "invoke_workflow refunds"
-    assert root["assent.metadata.tenant"] == "acme"
+    assert root["assentry.metadata.tenant"] == "acme"
     assert root["gen_ai.conversation.id"] == "talk-9"
     session.close()
 
@@ -203,7 +203,7 @@ async def test_each_agent_that_is_handed_the_word_has_a_span(receiver: Receiver)
         "  invoke_agent Second",
         "    chat scripted",
     ]
-    assert receiver.named("execute_tool transfer_to_second")["assent.call.outcome"] == "handed_off"
+    assert receiver.named("execute_tool transfer_to_second")["assentry.call.outcome"] == "handed_off"
 
 
 async def test_a_streamed_run_has_the_same_spans(receiver: Receiver) -> None:
@@ -237,9 +237,9 @@ async def test_what_a_guardrail_found_is_an_event(receiver: Receiver) -> None:
     config = traced(receiver)
     await Runner.run(scripted("Done.", input_guardrails=[polite]), "Go.", run_config=config)
     received(receiver, config)
-    found = {f"assent.guardrail.{name}": value for name, value in (("name", "polite"), ("where", "input"))}
+    found = {f"assentry.guardrail.{name}": value for name, value in (("name", "polite"), ("where", "input"))}
     assert receiver.named("invoke_agent agent").events == [
-        ("assent.guarded", found | {"assent.guardrail.tripped": False})
+        ("assentry.guarded", found | {"assentry.guardrail.tripped": False})
     ]
     assert PRIVATE.encode() not in b"".join(receiver.bodies)
 
@@ -266,10 +266,10 @@ async def test_a_run_that_is_resumed_goes_on_with_its_trace(receiver: Receiver) 
         "      chat scripted",
     ]
     assert len({span.trace for span in receiver.spans}) == 1
-    assert receiver.named("execute_tool send")["assent.call.by"] == "ann"
+    assert receiver.named("execute_tool send")["assentry.call.by"] == "ann"
     first, second = [span for span in receiver.spans if span.name == "invoke_workflow Post"]
-    assert (first["assent.run.status"], second["assent.run.status"]) == ("waiting", "done")
-    assert (first["assent.run.resumed"], second["assent.run.resumed"]) == (False, True)
+    assert (first["assentry.run.status"], second["assentry.run.status"]) == ("waiting", "done")
+    assert (first["assentry.run.resumed"], second["assentry.run.resumed"]) == (False, True)
 
 
 async def test_another_process_goes_on_with_the_trace(receiver: Receiver, tmp_path: Path) -> None:
@@ -282,8 +282,8 @@ async def test_another_process_goes_on_with_the_trace(receiver: Receiver, tmp_pa
     code = f"""
         import asyncio
         from pathlib import Path
-        from assent import Agent, RunConfig, Runner, RunState, Tracing, function_tool
-        from assent.testing import ScriptedModel
+        from assentry import Agent, RunConfig, Runner, RunState, Tracing, function_tool
+        from assentry.testing import ScriptedModel
 
         @function_tool(needs_approval=True)
         async def send(to: str, copies: int = 1) -> str:
@@ -303,7 +303,7 @@ async def test_another_process_goes_on_with_the_trace(receiver: Receiver, tmp_pa
     assert ended.stdout.strip() == "Done.", ended.stderr
     received(receiver, config)
     assert len({span.trace for span in receiver.spans}) == 1
-    assert receiver.named("wait_for_person send")["assent.decision.by"] == "bob"
+    assert receiver.named("wait_for_person send")["assentry.decision.by"] == "bob"
     assert receiver.named("execute_tool send").trace == receiver.spans[0].trace, "sent when the process ended"
 
 
@@ -352,15 +352,15 @@ async def test_the_wait_for_a_person_lasts_from_the_question_to_the_answer(recei
     assert wait.attributes == {
         "gen_ai.tool.name": "send",
         "gen_ai.tool.call.id": "call_7",
-        "assent.call.id": "c1",
-        "assent.question.id": question.id,
-        "assent.question.kind": "approval",
-        "assent.decision": "approve",
-        "assent.decision.by": "ann",
+        "assentry.call.id": "c1",
+        "assentry.question.id": question.id,
+        "assentry.question.kind": "approval",
+        "assentry.decision": "approve",
+        "assentry.decision.by": "ann",
     }
     [stretch, _] = [span for span in receiver.spans if span.name == "invoke_agent agent"]
     [(name, about)] = stretch.events
-    assert (name, about["assent.question.id"]) == ("assent.asked", question.id)
+    assert (name, about["assentry.question.id"]) == ("assentry.asked", question.id)
 
 
 async def test_a_call_that_a_person_rejects_leaves_a_span_of_no_length(receiver: Receiver) -> None:
@@ -374,10 +374,10 @@ async def test_a_call_that_a_person_rejects_leaves_a_span_of_no_length(receiver:
     refused = receiver.named("execute_tool send")
     assert sent == []
     assert refused.start == refused.end
-    assert refused["assent.call.outcome"] == "refused"
-    assert refused["assent.call.refusal"] == "approval_rejected"
-    assert refused["assent.call.by"] == "ann"
-    assert receiver.named("wait_for_person send")["assent.decision"] == "reject"
+    assert refused["assentry.call.outcome"] == "refused"
+    assert refused["assentry.call.refusal"] == "approval_rejected"
+    assert refused["assentry.call.by"] == "ann"
+    assert receiver.named("wait_for_person send")["assentry.decision"] == "reject"
     assert PRIVATE.encode() not in b"".join(receiver.bodies)
 
 
@@ -387,9 +387,9 @@ async def test_a_call_that_the_runtime_refuses_leaves_a_span_too(receiver: Recei
     agent = scripted([call("send", {"to": 7}), call("fly")], "Done.", tools=[send])
     await Runner.run(agent, "Go.", run_config=config)
     received(receiver, config)
-    assert receiver.named("execute_tool send")["assent.call.refusal"] == "invalid_arguments"
-    assert receiver.named("execute_tool fly")["assent.call.refusal"] == "tool_not_found"
-    assert receiver.named("execute_tool fly")["assent.call.by"] == "runtime"
+    assert receiver.named("execute_tool send")["assentry.call.refusal"] == "invalid_arguments"
+    assert receiver.named("execute_tool fly")["assentry.call.refusal"] == "tool_not_found"
+    assert receiver.named("execute_tool fly")["assentry.call.by"] == "runtime"
 
 
 async def test_a_body_that_asks_has_a_span_for_each_time_it_is_entered(receiver: Receiver) -> None:
@@ -403,10 +403,10 @@ async def test_a_body_that_asks_has_a_span_for_each_time_it_is_entered(receiver:
     state.respond(state.get_interruptions()[0], "4A", by="ann")
     await Runner.run(agent, state, run_config=config)
     spans = [span for span in received(receiver, config) if span.name == "execute_tool book"]
-    assert [span["assent.call.outcome"] for span in spans] == ["asked", "finished"]
+    assert [span["assentry.call.outcome"] for span in spans] == ["asked", "finished"]
     assert not any(span.failed for span in spans)
     wait = receiver.named("wait_for_person book")
-    assert (wait["assent.question.kind"], wait["assent.decision"]) == ("input", "respond")
+    assert (wait["assentry.question.kind"], wait["assentry.decision"]) == ("input", "respond")
 
 
 async def test_a_run_that_was_not_traced_when_it_began_has_a_trace_from_its_resume_on(receiver: Receiver) -> None:
@@ -459,7 +459,7 @@ async def test_a_tool_that_fails_fails_its_span_and_not_the_runs(receiver: Recei
     await Runner.run(scripted(call("fail"), "Done.", tools=[fail]), "Go.", run_config=config)
     received(receiver, config)
     tool = receiver.named("execute_tool fail")
-    assert tool.failed and tool["error.type"] == "ValueError" and tool["assent.call.outcome"] == "finished"
+    assert tool.failed and tool["error.type"] == "ValueError" and tool["assentry.call.outcome"] == "finished"
     assert not receiver.named("invoke_workflow agent").failed
     assert PRIVATE.encode() not in b"".join(receiver.bodies)
 
@@ -471,7 +471,7 @@ async def test_a_run_that_runs_out_of_turns_says_so(receiver: Receiver) -> None:
     with pytest.raises(MaxTurnsExceeded):
         await Runner.run(agent, "Go.", run_config=config, max_turns=1)
     root = received(receiver, config)[0]
-    assert (root["error.type"], root["assent.run.status"]) == ("MaxTurnsExceeded", "exhausted")
+    assert (root["error.type"], root["assentry.run.status"]) == ("MaxTurnsExceeded", "exhausted")
 
 
 async def test_a_run_that_is_cancelled_ends_all_its_spans(receiver: Receiver) -> None:
@@ -489,7 +489,7 @@ async def test_a_run_that_is_cancelled_ends_all_its_spans(receiver: Receiver) ->
     spans = received(receiver, config)
     assert tree(spans) == ["invoke_workflow Post", "  invoke_agent Post", "    chat scripted", "    execute_tool hang"]
     assert receiver.named("execute_tool hang")["error.type"] == "CancelledError"
-    assert "assent.call.outcome" not in receiver.named("execute_tool hang").attributes
+    assert "assentry.call.outcome" not in receiver.named("execute_tool hang").attributes
     assert spans[0]["error.type"] == "CancelledError"
 
 
@@ -501,7 +501,7 @@ async def test_a_stream_that_is_cancelled_is_not_a_failure(receiver: Receiver) -
     async for _ in result.stream_events():
         pass
     root = received(receiver, config)[0]
-    assert root["assent.run.status"] == "cancelled"
+    assert root["assentry.run.status"] == "cancelled"
     assert not root.failed
 
 
@@ -546,7 +546,7 @@ async def test_what_was_said_is_in_the_spans_on_request(receiver: Receiver) -> N
     assert reply["parts"] == [{"type": "text", "content": f"{PRIVATE}-4"}]
     assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"words": f"{PRIVATE}-1"}
     assert json.loads(tool["gen_ai.tool.call.result"]) == f"noted {PRIVATE}-1-2"
-    assert refused["assent.call.why"] and refused["assent.call.told"]
+    assert refused["assentry.call.why"] and refused["assentry.call.told"]
 
 
 async def test_the_words_of_an_error_are_in_the_spans_on_request(receiver: Receiver) -> None:
@@ -727,7 +727,7 @@ def test_without_the_extra_it_is_said_what_to_install() -> None:
     code = """
         import sys
         sys.modules["opentelemetry"] = None
-        from assent import InvalidDefinition, RunConfig, Tracing
+        from assentry import InvalidDefinition, RunConfig, Tracing
         tracing = Tracing()
         for attempt in (lambda: RunConfig(tracing=tracing), tracing.flush):
             try:
@@ -736,14 +736,14 @@ def test_without_the_extra_it_is_said_what_to_install() -> None:
                 print(error)
     """
     ended = python(inspect.cleandoc(code))
-    assert ended.stdout.count("pip install assent[otel]") == 2, ended.stderr
+    assert ended.stdout.count("pip install assentry[otel]") == 2, ended.stderr
 
 
 def test_a_run_that_is_not_traced_loads_nothing_of_opentelemetry() -> None:
     code = """
         import sys
-        from assent import Agent, RunConfig, Runner, Tracing
-        from assent.testing import ScriptedModel
+        from assentry import Agent, RunConfig, Runner, Tracing
+        from assentry.testing import ScriptedModel
         Runner.run_sync(Agent("agent", model=ScriptedModel(["Done."])), "Go.", run_config=RunConfig())
         Tracing()
         print([name for name in sys.modules if name.startswith("opentelemetry")])
@@ -787,9 +787,9 @@ def test_a_receiver_that_is_not_there_breaks_nothing(tmp_path: Path) -> None:
     with Receiver() as gone:
         url = gone.url
     code = f"""
-        from assent import Agent, RunConfig, Runner, Tracing
-        from assent.tracing import provider
-        from assent.testing import ScriptedModel
+        from assentry import Agent, RunConfig, Runner, Tracing
+        from assentry.tracing import provider
+        from assentry.testing import ScriptedModel
         provider.EXIT = 0.01
         config = RunConfig(tracing=Tracing(endpoint={url!r}, api_key={KEY!r}))
         print(Runner.run_sync(Agent("agent", model=ScriptedModel(["Done."])), "Go.", run_config=config).final_output)

@@ -129,7 +129,7 @@ const fresh = () => {
 const connect = () => {
   clearTimeout(later);
   const id = sessionStorage.getItem("session") || fresh();
-  const mine = socket = new WebSocket(`${location.origin.replace("http", "ws")}/ws/${id}`, ["assent.realtime", `token.${token}`]);
+  const mine = socket = new WebSocket(`${location.origin.replace("http", "ws")}/ws/${id}`, ["assentry.realtime", `token.${token}`]);
   mine.onmessage = (message) => { if (mine === socket) { const given = JSON.parse(message.data); on[given.type]?.(given); } };
   mine.onclose = (closed) => {
     if (mine !== socket) return;

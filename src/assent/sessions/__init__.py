@@ -1,1 +1,0 @@
-"""Sessions: the protocol of a conversation's memory, and the sessions that come with Assent."""

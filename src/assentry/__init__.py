@@ -1,0 +1,404 @@
+"""Assentry: a runtime for agents that ask first."""
+
+import importlib
+import typing
+
+from .approval.decision import Approve, Decision, Edit, Reject, Respond
+from .approval.grant import Grant
+from .approval.terms import GrantTerms
+from .core.facts import Usage
+from .definitions.agent import Agent, ToolsToFinalOutputResult
+from .definitions.agent_tool import AgentTool
+from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from .definitions.context import RunContextWrapper, ToolContext
+from .definitions.deadline import Deadline
+from .definitions.function_tool import FunctionTool, function_tool, tool
+from .definitions.guardrail import (
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    input_guardrail,
+    output_guardrail,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from .definitions.handoff import Handoff, HandoffInputData, handoff
+from .definitions.hooks import AgentHooks, RunHooks
+from .definitions.hosted_tool import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
+from .definitions.item import (
+    Evidence,
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
+    MessageOutputItem,
+    OtherItem,
+    Outcome,
+    ReasoningItem,
+    RunItem,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
+from .definitions.output import AgentOutputSchema
+from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
+from .definitions.probe import CannotTell, Happened, NotHappened
+from .definitions.server import ToolServer
+from .definitions.tool import Tool, default_tool_error_function
+from .errors import (
+    AgentFailed,
+    AgentNotFound,
+    AlreadyDecided,
+    AssentryError,
+    BadSignature,
+    Conflict,
+    ContextMissing,
+    DefinitionChanged,
+    DigestMismatch,
+    Forbidden,
+    GrantNotFound,
+    IllegalFact,
+    InputGuardrailTripwireTriggered,
+    InvalidArguments,
+    InvalidDecision,
+    InvalidDefinition,
+    InvalidInput,
+    InvalidOutput,
+    LeaseLost,
+    MaxTurnsExceeded,
+    MCPServerFailed,
+    MCPToolFailed,
+    ModelFailed,
+    ModelRefused,
+    NotAsShown,
+    NotFound,
+    NotPending,
+    NotSignedIn,
+    OutcomeUnknown,
+    OutputGuardrailTripwireTriggered,
+    Overtaken,
+    PatchRefused,
+    QuestionNotFound,
+    ReplayMismatch,
+    RunBusy,
+    RunFinished,
+    RunNotFound,
+    RunUnfinished,
+    ScriptExhausted,
+    SessionFailed,
+    SessionMissing,
+    StateSpent,
+    StoreFailed,
+    ThreadWaiting,
+    ToolInputGuardrailTripwireTriggered,
+    ToolNotFound,
+    ToolOutputGuardrailTripwireTriggered,
+    TooManyAttempts,
+    TooManyStreams,
+    TripwireTriggered,
+    UnansweredRequest,
+    UnclearCommand,
+    UnknownSchema,
+    UnreadableState,
+    Upstream,
+    UsageError,
+)
+from .models.default import set_default_model
+from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .models.named import register_provider
+from .runtime.config import RunConfig, ToolErrorFormatterArgs
+from .runtime.event import (
+    AgentUpdatedStreamEvent,
+    ApprovalDecidedEvent,
+    ApprovalRequestedEvent,
+    RawResponsesStreamEvent,
+    RunItemStreamEvent,
+    StreamEvent,
+    ToolProgressEvent,
+)
+from .runtime.result import RunResult, RunResultBase
+from .runtime.runner import Runner
+from .runtime.signature import SigningKey
+from .runtime.state import Peek, RunState
+from .runtime.streaming import RunResultStreaming
+from .schema.secret import Secret
+from .sessions.session import ExactSession, Session
+from .tracing.settings import Tracing
+from .version import __version__
+
+if typing.TYPE_CHECKING:
+    from .models.anthropic import AnthropicModel
+    from .models.embedded import EmbeddedModel
+    from .models.litellm import LitellmModel
+    from .models.openai_chat import OpenAIChatCompletionsModel
+    from .models.openai_responses import OpenAIResponsesModel
+    from .runtime.registry import AgentRegistry
+    from .sessions.openai_conversations import OpenAIConversationsSession
+    from .sessions.postgres import PostgresSession
+    from .sessions.sqlite import SQLiteSession
+    from .tools.apply_patch import ApplyPatchTool
+    from .tools.local_shell import LocalShellExecutor
+    from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
+    from .tools.patch_format import ApplyPatchOperation, apply_diff
+    from .tools.shell import (
+        ShellActionRequest,
+        ShellCallData,
+        ShellCallOutcome,
+        ShellCommandOutput,
+        ShellCommandRequest,
+        ShellResult,
+        ShellTool,
+    )
+    from .tools.shell_command import Redirect, SimpleCommand, parse_command
+    from .tools.shell_rule import allow_commands
+    from .tools.workspace import WorkspaceEditor
+
+_LATER = {
+    "models.anthropic": ("AnthropicModel",),
+    "models.embedded": ("EmbeddedModel",),
+    "models.litellm": ("LitellmModel",),
+    "models.openai_chat": ("OpenAIChatCompletionsModel",),
+    "models.openai_responses": ("OpenAIResponsesModel",),
+    "runtime.registry": ("AgentRegistry",),
+    "sessions.openai_conversations": ("OpenAIConversationsSession",),
+    "sessions.postgres": ("PostgresSession",),
+    "sessions.sqlite": ("SQLiteSession",),
+    "tools.apply_patch": ("ApplyPatchTool",),
+    "tools.local_shell": ("LocalShellExecutor",),
+    "tools.patch_editor": ("ApplyPatchEditor", "ApplyPatchResult"),
+    "tools.patch_format": ("ApplyPatchOperation", "apply_diff"),
+    "tools.shell": (
+        "ShellActionRequest",
+        "ShellCallData",
+        "ShellCallOutcome",
+        "ShellCommandOutput",
+        "ShellCommandRequest",
+        "ShellResult",
+        "ShellTool",
+    ),
+    "tools.shell_command": ("Redirect", "SimpleCommand", "parse_command"),
+    "tools.shell_rule": ("allow_commands",),
+    "tools.workspace": ("WorkspaceEditor",),
+}
+"""The names that are imported on first use, by module: few programs need them, and `import assentry` stays light."""
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import a name of `_LATER` on first use, and keep it."""
+    for module, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "SQL",
+    "Agent",
+    "AgentFailed",
+    "AgentHooks",
+    "AgentNotFound",
+    "AgentOutputSchema",
+    "AgentRegistry",
+    "AgentTool",
+    "AgentUpdatedStreamEvent",
+    "AlreadyDecided",
+    "AnthropicModel",
+    "ApplyPatchEditor",
+    "ApplyPatchOperation",
+    "ApplyPatchResult",
+    "ApplyPatchTool",
+    "ApprovalDecidedEvent",
+    "ApprovalRequestedEvent",
+    "Approve",
+    "AssentryError",
+    "BadSignature",
+    "CannotTell",
+    "CodeInterpreterTool",
+    "Conflict",
+    "ContextMissing",
+    "Deadline",
+    "Decision",
+    "DefinitionChanged",
+    "Diff",
+    "DigestMismatch",
+    "Edit",
+    "EmbeddedModel",
+    "Evidence",
+    "ExactSession",
+    "FileSearchTool",
+    "Forbidden",
+    "FunctionTool",
+    "Grant",
+    "GrantNotFound",
+    "GrantTerms",
+    "GuardrailFunctionOutput",
+    "Handoff",
+    "HandoffCallItem",
+    "HandoffInputData",
+    "HandoffOutputItem",
+    "Happened",
+    "HostedMCPTool",
+    "IllegalFact",
+    "InputGuardrail",
+    "InputGuardrailResult",
+    "InputGuardrailTripwireTriggered",
+    "InvalidArguments",
+    "InvalidDecision",
+    "InvalidDefinition",
+    "InvalidInput",
+    "InvalidOutput",
+    "LeaseLost",
+    "LitellmModel",
+    "LocalShellExecutor",
+    "MCPApprovalRequestItem",
+    "MCPApprovalResponseItem",
+    "MCPListToolsItem",
+    "MCPServerFailed",
+    "MCPToolApprovalRequest",
+    "MCPToolFailed",
+    "Mail",
+    "MaxTurnsExceeded",
+    "MessageOutputItem",
+    "Model",
+    "ModelFailed",
+    "ModelRefused",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelSettings",
+    "Money",
+    "NotAsShown",
+    "NotFound",
+    "NotHappened",
+    "NotPending",
+    "NotSignedIn",
+    "OpenAIChatCompletionsModel",
+    "OpenAIConversationsSession",
+    "OpenAIResponsesModel",
+    "OtherItem",
+    "Outcome",
+    "OutcomeUnknown",
+    "OutputGuardrail",
+    "OutputGuardrailResult",
+    "OutputGuardrailTripwireTriggered",
+    "OutputSpec",
+    "Overtaken",
+    "PatchRefused",
+    "Peek",
+    "PostgresSession",
+    "Preview",
+    "QuestionNotFound",
+    "RawResponsesStreamEvent",
+    "ReasoningItem",
+    "Redirect",
+    "Reject",
+    "ReplayMismatch",
+    "Respond",
+    "RunBusy",
+    "RunConfig",
+    "RunContextWrapper",
+    "RunFinished",
+    "RunHooks",
+    "RunItem",
+    "RunItemStreamEvent",
+    "RunNotFound",
+    "RunResult",
+    "RunResultBase",
+    "RunResultStreaming",
+    "RunState",
+    "RunUnfinished",
+    "Runner",
+    "SQLiteSession",
+    "ScriptExhausted",
+    "Secret",
+    "Sentence",
+    "Session",
+    "SessionFailed",
+    "SessionMissing",
+    "Shell",
+    "ShellActionRequest",
+    "ShellCallData",
+    "ShellCallOutcome",
+    "ShellCommandOutput",
+    "ShellCommandRequest",
+    "ShellResult",
+    "ShellTool",
+    "SigningKey",
+    "SimpleCommand",
+    "StateSpent",
+    "StoreFailed",
+    "StreamEvent",
+    "Table",
+    "Text",
+    "ThreadWaiting",
+    "TooManyAttempts",
+    "TooManyStreams",
+    "Tool",
+    "ToolApprovalItem",
+    "ToolCallItem",
+    "ToolCallOutputItem",
+    "ToolContext",
+    "ToolErrorFormatterArgs",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailResult",
+    "ToolInputGuardrailTripwireTriggered",
+    "ToolNotFound",
+    "ToolOutputFileContent",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailResult",
+    "ToolOutputGuardrailTripwireTriggered",
+    "ToolOutputImage",
+    "ToolOutputText",
+    "ToolProgressEvent",
+    "ToolServer",
+    "ToolSpec",
+    "ToolsToFinalOutputResult",
+    "Tracing",
+    "TripwireTriggered",
+    "UnansweredRequest",
+    "UnclearCommand",
+    "UnknownSchema",
+    "UnreadableState",
+    "Upstream",
+    "Usage",
+    "UsageError",
+    "WebSearchTool",
+    "WorkspaceEditor",
+    "__version__",
+    "allow_commands",
+    "apply_diff",
+    "default_tool_error_function",
+    "function_tool",
+    "handoff",
+    "input_guardrail",
+    "output_guardrail",
+    "parse_command",
+    "register_provider",
+    "set_default_model",
+    "tool",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
+]

@@ -1,0 +1,346 @@
+"""The commands and options of `assentry`. Exit codes: 0 success, 1 refused or failed, 2 misuse."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn, get_args
+
+from ..core.facts import Verdict
+from ..core.run import Status
+from ..errors import AssentryError
+from ..inbox.identity import ROLES
+from ..store.outbox import EVENTS
+from ..version import __version__
+from . import audit, database, deciding, grants, models, questions, runs, serve, tokens, users, webhooks, worker
+from .value import duration, json_object, json_value, network, port, statuses
+from .write import say
+
+ADDRESS = "ASSENTRY_STORE"
+SERVER = "ASSENTRY_SERVER"
+TOKEN = "ASSENTRY_TOKEN"
+URL = f"sqlite:///file.db, the path of an SQLite file, or postgresql://...; ${ADDRESS} if left out"
+LISTS = ("questions", "runs", "grants", "users", "tokens", "webhooks")
+"""The commands that list without a further word."""
+
+Work = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; misuse and `--help` raise `SystemExit`, as usual."""
+    options = parser().parse_args(_whole(sys.argv[1:] if argv is None else argv))
+    if hasattr(options, "url") and getattr(options, "file", None) is None:  # a file stands for a store
+        _find_place(options)
+    try:
+        work: Work = options.work
+        return asyncio.run(work(options))
+    except (AssentryError, OSError) as error:
+        return _failed(error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _whole(words: Sequence[str]) -> list[str]:
+    """Return the words of the command, with `list` where a list is meant."""
+    given = list(words)
+    bare = given[:1] and given[0] in LISTS and (len(given) == 1 or given[1].startswith("-"))
+    return [given[0], "list", *given[1:]] if bare and given[1:2] not in (["-h"], ["--help"]) else given
+
+
+def _find_place(options: argparse.Namespace) -> None:
+    """Settle which store or server is meant, from the options and the environment."""
+    if options.store and options.url:
+        options.misused("give the store's URL once, in its place or with --store")
+    options.url = options.url or options.store
+    takes_server = hasattr(options, "server")
+    if takes_server and options.server and options.url:
+        options.misused("give a store or a server, not both")
+    if not options.url and not (takes_server and options.server):
+        options.url = os.environ.get(ADDRESS)
+        if takes_server and os.environ.get(SERVER):
+            if options.url:
+                options.misused(f"{ADDRESS} and {SERVER} are both set: give --store or --server")
+            options.server = os.environ[SERVER]
+    if takes_server and options.server:
+        options.token = options.token or os.environ.get(TOKEN)
+        if not options.token:
+            options.misused(f"a server needs --token, or {TOKEN}")
+    elif not options.url:
+        also = f", a server with --server or {SERVER}" if takes_server else ""
+        options.misused(f"give the store's URL, or set {ADDRESS}{also}")
+
+
+def _failed(error: Exception) -> int:
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    say(f"assentry: {str(error) or type(error).__name__}")
+    return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands and their options."""
+    root = argparse.ArgumentParser(prog="assentry", description="Agents that ask people before they act.")
+    root.add_argument("--version", action="version", version=f"assentry {__version__}")
+    rooms = _choices(root)
+    _worker(rooms)
+    _database(_choices(rooms.add_parser("db", help="the database of a store")))
+    _serve(rooms)
+    _runs(_choices(rooms.add_parser("runs", help="the runs of a store")))
+    _questions(_choices(rooms.add_parser("questions", help="what people are asked")))
+    _decisions(rooms)
+    _grants(_choices(rooms.add_parser("grants", help="decisions that hold for later calls too")))
+    _users(_choices(rooms.add_parser("users", help="who may sign in to the inbox")))
+    _tokens(_choices(rooms.add_parser("tokens", help="tokens for programs that use the inbox")))
+    _webhooks(_choices(rooms.add_parser("webhooks", help="addresses that are notified of questions and decisions")))
+    _audit(_choices(rooms.add_parser("audit", help="check, export and seal the journals")))
+    _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
+    return root
+
+
+def _choices(to: argparse.ArgumentParser) -> Any:
+    return to.add_subparsers(metavar="COMMAND", required=True)
+
+
+def _command(to: Any, name: str, work: Work, help: str, *, url: bool = True) -> argparse.ArgumentParser:
+    """Add a command. With `url` it takes a store, in its place or with `--store`."""
+    made: argparse.ArgumentParser = to.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    misused: Callable[[str], NoReturn] = made.error
+    made.set_defaults(work=work, misused=misused)
+    if url:
+        made.add_argument("url", metavar="URL", nargs="?", help=URL)
+        made.add_argument("--store", metavar="URL", help="the store, instead of URL")
+    return made
+
+
+def _stored(to: Any, name: str, work: Work, help: str) -> argparse.ArgumentParser:
+    """Add a command that takes a store with `--store` only."""
+    made = _command(to, name, work, help, url=False)
+    made.add_argument("--store", metavar="URL", help=URL)
+    made.set_defaults(url=None)
+    return made
+
+
+def _remote(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Let a command work on a server too."""
+    made.add_argument("--server", metavar="URL", help=f"an inbox, instead of a store: https://...; ${SERVER}")
+    made.add_argument("--token", help=f"the API token for the server; ${TOKEN} if left out")
+    return made
+
+
+def _worker(to: Any) -> None:
+    made = _stored(to, "worker", worker.work, "drive waiting runs until stopped")
+    made.add_argument("agents", metavar="MODULE:NAME", help="an AgentRegistry, an Agent, or a list of agents")
+    made.add_argument("--concurrency", type=int, default=10, metavar="N", help="how many runs at once (10)")
+    made.add_argument("--lease", type=duration, default=30.0, metavar="TIME", help="how long a run is held (30s)")
+    made.add_argument("--poll", type=duration, default=5.0, metavar="TIME", help="how often to look for runs (5s)")
+    made.add_argument("--drain", type=duration, default=20.0, metavar="TIME", help="time for runs to pause (20s)")
+    made.add_argument("--name", help="the worker's name in the store; generated if left out")
+    made.add_argument("--once", action="store_true", help="end when no run has anything to do")
+    made.add_argument("--verbose", action="store_true", help="log more")
+
+
+def _serve(to: Any) -> None:
+    made = _stored(to, "serve", serve.serve, "serve the inbox of a store, until stopped")
+    made.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    made.add_argument("--port", type=port, default=8000, metavar="N", help="the port (8000); 0 for any free one")
+    made.add_argument("--root-path", default="", metavar="PREFIX", help="the prefix under which a proxy serves it")
+    proxy = "believe the X-Forwarded- headers of a proxy at this address or network; may be given more than once"
+    made.add_argument("--behind-proxy", type=network, action="append", default=[], metavar="ADDRESS", help=proxy)
+    made.add_argument("--verbose", action="store_true", help="log more, such as every request")
+
+
+def _database(to: Any) -> None:
+    _command(to, "upgrade", database.upgrade_store, "create or upgrade the tables")
+    _command(
+        to, "rebuild", database.rebuild_records, "rebuild the lists of runs, questions and grants from the journals"
+    )
+    _command(to, "vacuum", database.vacuum, "rewrite the database without erased and deleted data")
+    verify = _command(
+        to, "verify", database.verify_store, "check that the journals are as written, and that the records fit them"
+    )
+    verify.add_argument("run", metavar="RUN", nargs="?", help="only this run")
+    verify.add_argument("--write", metavar="FILE", help="write the current end of every journal to a file")
+    verify.add_argument("--against", metavar="FILE", help="compare with a file that was written before")
+
+
+def _runs(to: Any) -> None:
+    listed = _remote(_command(to, "list", runs.print_runs, "list runs, the oldest first"))
+    listed.add_argument("--agent", help="only of this agent")
+    listed.add_argument("--status", choices=get_args(Status), help="only of this status")
+    _page(listed)
+    show = _remote(_command(to, "show", runs.print_run, "show what happened in a run, and who decided what"))
+    show.add_argument("run", metavar="RUN")
+    _json(show)
+    erase = _command(to, "erase", runs.erase_run, "erase the content of a finished run; what happened is kept")
+    erase.add_argument("run", metavar="RUN")
+    retry = _command(to, "retry", runs.retry, "let workers retry a failed run now")
+    retry.add_argument("run", metavar="RUN")
+    purge = _command(to, "purge", runs.purge_runs, "delete finished runs completely")
+    purge.add_argument("--older-than", type=duration, required=True, metavar="TIME", help="unchanged this long: 90d")
+    purge.add_argument("--status", type=statuses, default=("done", "closed"), help="of these (done,closed)")
+    purge.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _questions(to: Any) -> None:
+    listed = _remote(_command(to, "list", questions.print_questions, "list open questions, the oldest first"))
+    listed.add_argument("--run", help="only of this run")
+    listed.add_argument("--agent", help="only of this agent")
+    listed.add_argument("--tool", help="only about this tool")
+    listed.add_argument("--older-than", type=duration, metavar="TIME", help="only those that have waited this long: 2h")
+    listed.add_argument(
+        "--search", metavar="TEXT", help="only those with this text in a name, the arguments or the preview"
+    )
+    listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
+    _page(listed)
+    show = _remote(_command(to, "show", questions.print_question, "show a question with everything needed to decide"))
+    show.add_argument("question", metavar="QUESTION")
+    _json(show)
+    decide = _command(to, "decide", deciding.decide_as_told, "decide on a question; without --digest it is shown first")
+    _remote(decide).add_argument("question", metavar="QUESTION")
+    decide.add_argument("verdict", choices=get_args(Verdict))
+    _deciding(decide, by_required=True)
+    _words(decide, "reject", "edit", "respond")
+
+
+def _decisions(to: Any) -> None:
+    for verdict, help in (
+        ("approve", "run the call as it was shown"),
+        ("edit", "run the call with other arguments"),
+        ("reject", "do not run the call"),
+        ("respond", "answer in the tool's place, or a question of the tool"),
+    ):
+        made = _remote(
+            _stored(to, verdict, deciding.decide_as_told, f"{help}; without --digest the question is shown first")
+        )
+        made.add_argument("question", metavar="QUESTION")
+        made.set_defaults(verdict=verdict)
+        _deciding(made)
+        _words(made, verdict)
+
+
+def _deciding(made: argparse.ArgumentParser, *, by_required: bool = False) -> None:
+    login = "" if by_required else "; your login name if left out"
+    made.add_argument("--by", metavar="NAME", help=f"who decides{login}; not with a server, whose token says it")
+    made.add_argument("--digest", metavar="D", help="of the question as it was shown to whoever decides")
+    made.set_defaults(by_required=by_required)
+    _json(made)
+
+
+def _words(made: argparse.ArgumentParser, *verdicts: str) -> None:
+    if "reject" in verdicts:
+        made.add_argument("--message", help="reject: what the model is told")
+    if "edit" in verdicts:
+        made.add_argument("--arguments", type=json_object, metavar="JSON", help="edit: what to run the call with")
+    if "respond" in verdicts:
+        made.add_argument("--output", type=json_value, metavar="JSON", help="respond: the answer")
+
+
+def _grants(to: Any) -> None:
+    listed = _remote(_stored(to, "list", grants.print_grants, "list grants, the oldest first"))
+    listed.add_argument("--run", help="only of this run")
+    listed.add_argument("--tool", help="only for this tool")
+    listed.add_argument("--revoked", action="store_true", help="revoked ones too")
+    _page(listed)
+    give = _remote(_stored(to, "give", grants.give, "approve a question, and later calls of its run like it"))
+    give.add_argument("question", metavar="QUESTION")
+    give.add_argument("--uses", type=int, metavar="N", help="for this many later calls")
+    give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for this long: 2h")
+    give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
+    _deciding(give)
+    revoke = _remote(_stored(to, "revoke", grants.revoke_named_grant, "revoke a grant; it decides no later calls"))
+    revoke.add_argument("grant", metavar="GRANT")
+    revoke.add_argument("--by", metavar="NAME", help="who revokes it; your login name if left out")
+    revoke.set_defaults(by_required=False)
+    _json(revoke)
+
+
+def _users(to: Any) -> None:
+    add = _stored(to, "add", users.add_user, "add a user; the password is asked for")
+    _account(add)
+    _password(add)
+    _json(_stored(to, "list", users.print_users, "list users"))
+    _account(_stored(to, "change", users.set_user_role, "give a user another role and other groups"))
+    for name, work, help in (
+        ("disable", users.disable, "disable a user: all sign-ins and tokens of the user end"),
+        ("enable", users.enable_user, "let a disabled user sign in again"),
+        ("password", users.password, "change a user's password; all sign-ins of the user end"),
+    ):
+        made = _stored(to, name, work, help)
+        made.add_argument("name", metavar="NAME")
+        if name == "password":
+            _password(made)
+
+
+def _tokens(to: Any) -> None:
+    add = _stored(to, "add", tokens.add_token, "add an API token, which is printed once")
+    _account(add)
+    add.add_argument("--expires", type=duration, metavar="TIME", help="how long it is valid: 90d; else until revoked")
+    _json(add)
+    _json(_stored(to, "list", tokens.print_tokens, "list API tokens, without their secrets"))
+    _stored(to, "revoke", tokens.revoke_token, "revoke an API token").add_argument("id", metavar="ID")
+
+
+def _account(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", metavar="NAME", help="recorded with every decision")
+    made.add_argument("--role", required=True, choices=ROLES)
+    made.add_argument("--group", action="append", default=[], metavar="G", help="a group; may be repeated")
+
+
+def _password(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
+
+
+def _webhooks(to: Any) -> None:
+    add = _stored(
+        to, "add", webhooks.add_webhook, "notify an address of questions and decisions; its secret is printed once"
+    )
+    add.add_argument("address", metavar="ADDRESS", help="https://...")
+    add.add_argument("--event", action="append", choices=EVENTS, help="only this event; may be repeated")
+    add.add_argument("--allow-http", action="store_true", help="allow http to another machine")
+    add.add_argument("--json", action="store_true", help="as JSON")
+    listed = _stored(to, "list", webhooks.print_webhooks, "list webhooks, and how many messages wait for each")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    for name, work, help in (
+        ("remove", webhooks.remove, "remove a webhook, and the messages that wait for it"),
+        ("enable", webhooks.enable_webhook, "enable a webhook that was disabled"),
+        ("test", webhooks.test, "send a message to a webhook, to see that it arrives"),
+    ):
+        _stored(to, name, work, help).add_argument("webhook", metavar="WEBHOOK")
+
+
+def _audit(to: Any) -> None:
+    verify = _remote(
+        _stored(to, "verify", audit.verify_export, "check the hash chains, of a database, a server or an export")
+    )
+    verify.add_argument("--file", metavar="FILE", help="an export to check, instead of a database")
+    verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
+    verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
+    verify.add_argument("--purged", action="store_true", help="accept that runs were deleted since the seal")
+    _json(verify)
+    export = _remote(_stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check"))
+    export.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
+    seal = _stored(to, "seal", audit.seal, "sign the current end of every journal; keep the seal elsewhere")
+    seal.add_argument("--key", metavar="FILE", required=True, help="the private key")
+    seal.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
+    key = _command(to, "key", audit.make_key_pair, "make a key pair for seals, FILE and FILE.pub", url=False)
+    key.add_argument("file_name", metavar="FILE")
+
+
+def _models(to: Any) -> None:
+    _command(to, "list", models.print_models, "list the model providers, and what each still needs", url=False)
+    install = _command(to, "install", models.install, "install the embedded model into this environment", url=False)
+    install.add_argument("model", choices=("embedded",))
+
+
+def _page(to: argparse.ArgumentParser) -> None:
+    to.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
+    to.add_argument("--after", metavar="C", help="where the page before ended")
+    _json(to)
+
+
+def _json(to: argparse.ArgumentParser) -> None:
+    to.add_argument("--json", action="store_true", help="as JSON")

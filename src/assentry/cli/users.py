@@ -1,0 +1,103 @@
+"""`assentry users`: add, list, change, disable and enable users of the inbox."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+from ..store.open import open_store
+from .write import put, put_json, put_table, when
+
+if TYPE_CHECKING:
+    from ..inbox.accounts import Accounts
+
+LONGEST_LINE = 10_000
+
+
+@asynccontextmanager
+async def accounts(options: Namespace, *, create: bool = False) -> AsyncIterator[Accounts]:
+    """Open the accounts of the store that the options name."""
+    async with open_store(options.url, create=create) as store:
+        try:
+            from ..inbox.accounts import accounts_of
+        except ImportError as error:
+            raise UsageError(f'Users and tokens need more ({error}): pip install "assentry[inbox]"') from None
+        yield accounts_of(store)
+
+
+async def add_user(options: Namespace) -> int:
+    """Add a user, with a password from the terminal or from stdin."""
+    password = _password(options)
+    async with accounts(options, create=True) as known:
+        await known.add_user(options.name, options.role, password, options.group)
+    put(f"Added {options.name}, {options.role}.")
+    return 0
+
+
+async def print_users(options: Namespace) -> int:
+    """Print all users."""
+    async with accounts(options) as known:
+        users = await known.users()
+    if options.json:
+        put_json(users)
+        return 0
+    rows = [
+        (user.name, user.role, ", ".join(user.groups), when(user.made), _status(user.disabled, "disabled"))
+        for user in users
+    ]
+    put_table([("NAME", "ROLE", "GROUPS", "ADDED (UTC)", "STATUS"), *rows])
+    return 0
+
+
+def _status(at: int | None, word: str) -> str:
+    return "" if at is None else f"{word} {when(at)}"
+
+
+async def set_user_role(options: Namespace) -> int:
+    """Change a user's role and groups."""
+    async with accounts(options) as known:
+        await known.set_role(options.name, options.role, options.group)
+    put(f"{options.name} is {options.role} now{', in ' + ', '.join(options.group) if options.group else ''}.")
+    return 0
+
+
+async def disable(options: Namespace) -> int:
+    """Disable a user."""
+    async with accounts(options) as known:
+        await known.disable_user(options.name)
+    put(f"Disabled {options.name}. All sign-ins and tokens of that name have ended.")
+    return 0
+
+
+async def enable_user(options: Namespace) -> int:
+    """Enable a user again."""
+    async with accounts(options) as known:
+        await known.enable_user(options.name)
+    put(f"Enabled {options.name}.")
+    return 0
+
+
+async def password(options: Namespace) -> int:
+    """Change a user's password."""
+    new = _password(options)
+    async with accounts(options) as known:
+        await known.set_password(options.name, new)
+    put(f"The password of {options.name} is changed. All sign-ins have ended.")
+    return 0
+
+
+def _password(options: Namespace) -> str:
+    """Return a password from stdin, or one that was typed twice."""
+    if options.password_stdin:
+        return sys.stdin.readline(LONGEST_LINE).removesuffix("\n").removesuffix("\r")
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask for the password; give it on stdin, with --password-stdin.")
+    first = getpass.getpass("Password: ")
+    if first != getpass.getpass("Again: "):
+        raise UsageError("The two passwords differ. Nothing was changed.")
+    return first

@@ -1,0 +1,851 @@
+"""The base class of all stores. A store keeps the journals of runs and is the authority on them.
+
+`append` is the only way to write facts. It compares the run's number of facts with the number that the writer knows,
+and writes the facts and their records in one transaction, or nothing. Decisions, inputs and drives all use `append`.
+Of two writers at once one gets `Overtaken`, reads the run again and retries.
+
+The abstract methods are what each store implements. The rest (deciding, revoking, cancelling) is the same for all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+from msgspec import Raw
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+
+from ..approval.decide import FOR_ALWAYS, decide
+from ..approval.decision import Decider, Decision, Edit, checked_name, decider_from, decision_from
+from ..approval.grant import grant_of
+from ..approval.terms import GrantTerms, terms_from
+from ..approval.tool_snapshot import ToolSnapshot
+from ..core import facts as f
+from ..core.facts import AnyFact, QuestionKind
+from ..core.fold import fold
+from ..core.past import past_of
+from ..core.rules import verdict_of
+from ..core.run import CallState, Run, overdue
+from ..core.snapshot import PastNeeded
+from ..core.wording import holds
+from ..errors import (
+    AssentryError,
+    Conflict,
+    GrantNotFound,
+    IllegalFact,
+    InvalidDecision,
+    NotPending,
+    Overtaken,
+    RunFinished,
+    RunNotFound,
+    UnreadableState,
+    UsageError,
+)
+from .chain import ExactJournal
+from .comparing import check_it_was_asked, differences, kept_tool, records_of
+from .filter import Filter, checked_search, equal, page_start
+from .news import News, Tally
+from .outbox import Outbox
+from .projection import Projection, open_question
+from .record import (
+    MOST,
+    AgentRecord,
+    Change,
+    Entry,
+    GrantRecord,
+    Lease,
+    Page,
+    Question,
+    RunRecord,
+    Stored,
+    check_seconds,
+)
+from .rules import is_lost
+from .starting import first_change, is_same_order, keyed_run
+
+T = TypeVar("T")
+AnyQuestion = TypeVar("AnyQuestion", bound=Question)
+
+Decided = f.Approved | f.Refused | f.Finished | f.Answered
+ATTEMPTS = 50
+"""The most attempts to record an overtaken decision; another writer made progress each time."""
+
+Choose = Callable[[Run], Sequence[tuple[str, Decision, str]]]
+"""Chooses the decisions on a run: tuples of question id, decision, and the digest that was shown."""
+Make = Callable[[Run, int], list[AnyFact] | Awaitable[list[AnyFact]]]
+"""Makes the facts to record from outside of a drive, given the run and the milliseconds since the run began."""
+
+
+class Store(ABC):
+    """The place where runs are kept. Usable from any thread and event loop.
+
+    A store that cannot be reached, is full or is damaged raises `StoreFailed`. Nothing was written then,
+    unless the error says that the outcome is unknown.
+    """
+
+    keeps_hashes: ClassVar[bool] = True
+    """True if the journal rows are hashed and chained. False for a store whose rows nobody else can change."""
+
+    # -- what each store implements ----------------------------------------------------------------
+
+    @abstractmethod
+    def clock(self) -> float:
+        """Return the time on the store's clock, in seconds since 1970. Must be fast: it is called for every fact."""
+
+    @abstractmethod
+    async def append(self, change: Change) -> None:
+        """Write a change in one transaction; the change is durable on return.
+
+        A change with `seq=0` creates the run, and may bring the run's first lease. A change without facts is compared
+        by `seq` too. A question id that is already in use is refused. With `take` the change acquires a new lease,
+        whose fence must be one above the run's newest. Released in the same change, the lease leaves only its fence.
+
+        Raises `Overtaken` if the run does not have exactly `change.seq` facts, or another worker acquired the lease
+        since. Raises `LeaseLost` if `change.lease` is not the run's newest lease, or if there is no lease and only a
+        driver may write one of the facts. Raises `RunBusy` if the lease is to be acquired and another worker holds it.
+        Raises `RunNotFound` if there is no such run. Nothing was written then. `store.rules.check_append` has these
+        rules.
+        """
+
+    @abstractmethod
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        """Return a run, with all facts but the first `after`.
+
+        A store with hashes checks the chain over the rows that are read. An erased run has a record, but no facts and
+        no context. Raises `RunNotFound`, or `UnreadableState`, which names the damaged row.
+        """
+
+    @abstractmethod
+    async def newest(self, thread: str) -> Stored | None:
+        """Return the newest run of a thread, as `read` does; None if there is no such thread."""
+
+    @abstractmethod
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        """Return a page of the questions, runs or grants that a filter wants, the oldest first.
+
+        A search looks at no more than `filter.reach` questions; `next` goes on after these if there are more.
+        """
+
+    @abstractmethod
+    async def question(self, question_id: str) -> Question:
+        """Return a question, open or not; raise `QuestionNotFound` if there is none."""
+
+    @abstractmethod
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """Return a tool's definition as it was offered, as JSON; None if there is none.
+
+        The first eight characters of a fingerprint, or more, are enough. A prefix that fits two tools finds none.
+        """
+
+    @abstractmethod
+    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+        """Acquire the leases of up to `limit` runs that are due, of these agents or with None of all.
+
+        A run is due when its `wake` has passed and no lease on the run holds. The runs that have waited longest come
+        first. No run goes to two workers at once. Each lease holds for `hold` seconds.
+        """
+
+    @abstractmethod
+    async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
+        """Acquire the lease of a run.
+
+        Raises `RunBusy` if another worker holds the lease, and `Overtaken` if the run does not have exactly `seq`
+        facts.
+        """
+
+    @abstractmethod
+    async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
+        """Extend the leases that still hold to `hold` seconds from now, and return them."""
+
+    @abstractmethod
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
+        """Release a lease, if the lease still holds.
+
+        With `error` the drive failed: the run is due again in `again_in` seconds, or without `again_in` when something
+        is appended to it. `seq` is the number of facts that the drive knew: without `again_in`, a run that has other
+        facts by now is due at once. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as
+        it was, or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
+        """
+
+    @abstractmethod
+    async def wait(self, timeout: float) -> None:
+        """Wait until a run may be ready to claim, at most `timeout` seconds."""
+
+    @abstractmethod
+    async def lines(self, run_id: str) -> list[Entry]:
+        """Return the journal rows of a run, numbered from 1, with their hashes; erased rows are included.
+
+        Raises `UnreadableState` if the hash chain is broken.
+        """
+
+    @abstractmethod
+    async def erase(self, run_id: str) -> None:
+        """Erase the content of a run that has ended: payloads, questions, context.
+
+        The kinds and times of the facts, the names of the deciders and the hash chain are kept. Raises `Conflict` if
+        the run has not ended.
+        """
+
+    @abstractmethod
+    async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
+        """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
+
+    @abstractmethod
+    async def rebuild(self) -> int:
+        """Rebuild all records from the journals, and return the number of runs.
+
+        Leases, fences and the records of erased runs stay as they are.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the store and release its resources. Closing twice does no harm."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Prepare `clock`, if that takes time. A store with a local clock does nothing here."""
+        return
+
+    # -- what a store of the inbox implements ------------------------------------------------------
+
+    async def watch(self, timeout: float) -> None:
+        """Wait until there may be news, at most `timeout` seconds. Call `news` first: nothing is missed in between."""
+        await self.wait(timeout)
+
+    async def news(self, since: int, watched: Sequence[str] = ()) -> list[News]:
+        """Return what happened since a time, in milliseconds since 1970; at most 1,000 of each kind, the oldest first.
+
+        A question that is open was asked; another one has ended. A run that began or came to rest has changed. The
+        `watched` runs have changed with each fact.
+        """
+        raise UsageError(f"A {type(self).__name__} has no news.")
+
+    async def tally(self) -> Tally:
+        """Return the number of open questions, and the time of the oldest."""
+        raise UsageError(f"A {type(self).__name__} counts no questions.")
+
+    async def announce(self, agents: Mapping[str, str]) -> None:
+        """Record the agents that a worker drives, by name, each with the first fact of a new run as JSON."""
+        return
+
+    async def agents(self) -> list[AgentRecord]:
+        """Return the agents that workers have announced."""
+        return []
+
+    async def start(self, agent: str, input: str, *, by: str, key: str | None = None) -> RunRecord:
+        """Start a run of an agent that a worker has announced, and return its record. A worker drives the run.
+
+        Args:
+            agent: The agent's name.
+            input: The user's message.
+            by: The name of the user who asks for the run, and so decides nothing in it.
+            key: A text of the user's own. The same user's same request with the same key starts one run, however often
+                it is sent, as long as the run is stored. Raises `Conflict` if the key was used for another request.
+        """
+        checked_name(by)
+        run_id = None if key is None else keyed_run(by, key)
+        if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
+            return earlier
+        known = {each.name: each for each in await self.agents()}
+        change = first_change(agent, known, input, by, int(self.clock() * 1000), run_id)
+        try:
+            await self.append(change)
+        except Overtaken:
+            earlier = None if run_id is None else await self._started(run_id, agent, input)
+            if earlier is None:
+                raise
+            return earlier
+        return change.record
+
+    async def _started(self, run_id: str, agent: str, input: str) -> RunRecord | None:
+        """Return the run that was started with a key before; raise `Conflict` if it was another request."""
+        try:
+            stored = await self.read(run_id)
+        except RunNotFound:
+            return None
+        if not is_same_order(stored.facts, agent, input):
+            raise Conflict("This key was used for another run, with another agent or input. Choose a new key.")
+        return stored.record
+
+    @property
+    def outbox(self) -> Outbox:
+        """The webhooks of the store, and the messages that wait for them. A store need not have one."""
+        raise UsageError(f"A {type(self).__name__} keeps no messages for webhooks.")
+
+    async def journal(self, run_id: str) -> ExactJournal:
+        """Return a run's journal to the letter, with its hash chain, so that others can check it.
+
+        Raises `UnreadableState` if the hash chain is broken, and `UsageError` if the store keeps no hashes.
+        """
+        raise UsageError(f"A {type(self).__name__} keeps no hashes, so there is nothing to check.")
+
+    # -- what all stores share ---------------------------------------------------------------------
+
+    async def load(self, run_id: str) -> Stored:
+        """Return a run, to continue it: `Runner.run(agent, await store.load(run_id), store=store)`.
+
+        The `facts` of a long run may be a sequence that decodes its first part when somebody looks at it; `read` always
+        gives a list.
+        """
+        return await self.read(run_id)
+
+    async def record(self, run_id: str) -> RunRecord:
+        """Return a run's record, without its facts; raise `RunNotFound` if there is no such run."""
+        return (await self.read(run_id, 2**31 - 1)).record
+
+    async def history(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        payloads: bool = False,
+    ) -> list[Entry]:
+        """Return the history of a run, or a part of it: one entry for each fact, with its time and hash.
+
+        A store with hashes checks the rows that are read, and the chain between those that follow each other.
+
+        Args:
+            run_id: The run's id.
+            after: The number of the fact to begin after.
+            limit: The most entries; None for all.
+            kinds: Only facts of these kinds, such as "asked", or "" for any kind, each with a text that is looked for
+                in the fact's JSON, or "". A fact with a payload that is stored apart may be there without the text.
+            payloads: True for whole facts. Otherwise an entry may have the hash of a large payload in its place.
+        """
+        entries = await self.lines(run_id)
+        if payloads and any("blobs" in entry.fact for entry in entries):
+            facts = (await self.read(run_id)).facts
+            entries = [replace(entry, fact=decode(encode(fact))) for entry, fact in zip(entries, facts, strict=False)]
+        found = [entry for entry in entries[max(after, 0) :] if kinds is None or _is_wanted(entry.fact, kinds)]
+        return found[:limit]
+
+    async def successor(self, question_id: str, *, known: Question | None = None) -> Question | None:
+        """Return the question that took a settled question's place; None if there is none, or the question is open.
+
+        It is the open question about the same call. Others may have been asked in between.
+
+        Args:
+            question_id: The question's id.
+            known: The question as it was just read, to save a read.
+        """
+        return await find_successor(self.questions, known or await self.question(question_id))
+
+    async def questions(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        kind: QuestionKind | None = None,
+        search: str | None = None,
+        older_than: float | None = None,
+        settled: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+        newest: bool = False,
+    ) -> Page[Question]:
+        """Return a page of open questions, the oldest first.
+
+        With `settled`, decided, replaced and void ones instead, those that ended first in front.
+
+        Args:
+            run: Only questions of this run.
+            agent: Only questions of agents with this name.
+            tool: Only questions about this tool.
+            kind: Only questions of this kind: "approval", "input" or "doubt".
+            search: Only questions that contain this text in an id, a name, the reason, the arguments or the preview.
+                Case does not matter. Of a question with masked arguments, only ids and names are searched.
+                One page looks at no more than 10,000 questions. If there are more, the page has what was found among
+                these, perhaps nothing, and its `next` goes on after them.
+            older_than: Only questions asked at least this many seconds ago.
+            settled: True for the questions that are no longer open.
+            limit: The size of a page, at most 1,000.
+            after: The `next` of the page before.
+            newest: True for the newest first.
+        """
+        if older_than is not None:
+            check_seconds(older_than=older_than)
+        wanted = equal(run=run, agent=agent, tool=tool, kind=kind)
+        start, text, ended = page_start(limit, after), checked_search(search), bool(settled)
+        return await self.page(
+            Filter(
+                kind=Question,
+                equal=wanted,
+                search=text,
+                age=older_than,
+                ended=ended,
+                limit=limit,
+                start=start,
+                newest=newest,
+            )
+        )
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        thread: str | None = None,
+        unchanged_for: float | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        newest: bool = False,
+    ) -> Page[RunRecord]:
+        """Return a page of runs, the oldest first.
+
+        Args:
+            agent: Only runs that began with the agent of this name.
+            status: Only runs with this status.
+            thread: Only runs of this thread.
+            unchanged_for: Only runs that did not change for at least this many seconds.
+            limit: The size of a page, at most 1,000.
+            after: The `next` of the page before.
+            newest: True for the newest first.
+        """
+        if unchanged_for is not None:
+            check_seconds(unchanged_for=unchanged_for)
+        wanted = equal(agent=agent, status=status, thread=thread)
+        start = page_start(limit, after)
+        return await self.page(
+            Filter(kind=RunRecord, equal=wanted, age=unchanged_for, limit=limit, start=start, newest=newest)
+        )
+
+    async def lost(self) -> list[RunRecord]:
+        """Return the runs that have something to do, and that no worker will ever look at.
+
+        No run becomes so by a failure of a worker. A crash of the database, a fault or an older version may leave one.
+        """
+        page, lost = Page[RunRecord]([], ""), list[RunRecord]()
+        while page.next is not None:
+            start = page_start(MOST, page.next or None)
+            page = await self.page(
+                Filter(kind=RunRecord, equal={"status": "working"}, asleep=True, limit=MOST, start=start)
+            )
+            now = int(self.clock() * 1000)
+            lost += [record for record in page.items if is_lost(record, now)]
+        return lost
+
+    async def grants(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        revoked: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+        newest: bool = False,
+    ) -> Page[GrantRecord]:
+        """Return a page of the grants that were not revoked, or with `revoked` of all grants; the oldest first.
+
+        `agent` is an agent's place, not its name.
+        """
+        wanted = equal(run=run, agent=agent, tool=tool)
+        start = page_start(limit, after)
+        return await self.page(
+            Filter(
+                kind=GrantRecord,
+                equal=wanted,
+                ended=None if revoked else False,
+                limit=limit,
+                start=start,
+                newest=newest,
+            )
+        )
+
+    async def decide(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        *,
+        by: str | Decider,
+        digest: str,
+        grant: GrantTerms | dict[str, Any] | bool | None = None,
+        known: Question | None = None,
+    ) -> Question:
+        """Record a decision on an open question, and return the question after the decision.
+
+        Of several deciders the first wins. The others get `AlreadyDecided`, which says who decided what and when. The
+        same decision again is no error and changes nothing.
+
+        Args:
+            question_id: The question's id.
+            decision: `Approve()`, `Edit(...)`, `Reject(...)`, `Respond(...)`, or the JSON of one.
+            by: The name of the decider, or a `Decider` with groups.
+            digest: The question's digest, as it was shown to the decider.
+            grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
+            known: The question as it was just read, to save a read. It is compared with the journal all the same.
+        """
+        return (await self._decide(question_id, decision, by, digest, grant, known))[0]
+
+    async def decide_and_grant(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        *,
+        by: str | Decider,
+        digest: str,
+        grant: GrantTerms | dict[str, Any] | bool,
+        known: Question | None = None,
+    ) -> tuple[Question, GrantRecord | None]:
+        """Record a decision and its grant as `decide` does, and return both; the arguments are those of `decide`.
+
+        The grant is None if the same decision was recorded before, without such a grant.
+        """
+        settled, stored = await self._decide(question_id, decision, by, digest, grant, known)
+        terms = terms_from(grant, decision_from(decision))
+        return settled, None if terms is None else _given(stored.run(talks=False), settled, terms)
+
+    async def _decide(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str | Decider,
+        digest: str,
+        grant: Any,
+        known: Question | None,
+    ) -> tuple[Question, Stored]:
+        """Record a decision; return the question and the run after the decision."""
+        if type(digest) is not str:
+            raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
+        given = decision_from(decision)
+        decider_from(by)
+        shown = known if known is not None and known.id == question_id else await self.question(question_id)
+        asked: list[Question | None] = []
+
+        def choose(run: Run) -> list[tuple[str, Decision, str]]:
+            found = open_question(run, question_id)
+            if found is not None:
+                check_it_was_asked(shown, found)
+            elif past_of(run.entries):
+                raise PastNeeded  # to say how it was settled
+            asked.append(found)
+            return [(question_id, given, digest)]
+
+        stored = await self._record_decisions(shown.run, choose, by, grant)
+        # The decision is written. A read that failed now would hide that from the caller.
+        return _settled(shown, asked[-1], stored), stored
+
+    async def decide_all(
+        self,
+        run_id: str,
+        choose: Choose,
+        *,
+        by: str | Decider,
+        grant: GrantTerms | dict[str, Any] | bool | None = None,
+        say: Raw | None = None,
+        known: Stored | None = None,
+    ) -> Stored:
+        """Record all of the decisions on one run's open questions, or none; return the run after them.
+
+        Args:
+            run_id: The run's id.
+            choose: A function from the run to tuples of question id, decision, and the digest that was shown. It is
+                called again if another writer changed the run meanwhile. Its exceptions are passed on.
+            by: The name of the decider.
+            grant: True, or terms, to apply approvals and rejections to later calls of the run too.
+            say: New user input to record with the decisions: a JSON text, or a list of items.
+            known: The run as it was just read, to save the first read.
+        """
+        stored = known or await self.load(run_id)
+        return await self._record_decisions(run_id, choose, by, grant, say, stored)
+
+    async def _record_decisions(
+        self,
+        run_id: str,
+        choose: Choose,
+        by: str | Decider,
+        grant: Any,
+        say: Raw | None = None,
+        known: Stored | None = None,
+    ) -> Stored:
+        """Record decisions as `decide_all` does; without `known`, the returned run may lack its past."""
+        expired: set[str] = set()
+        stored = await self._record(run_id, self._deciding(choose, by, grant, say, expired), known)
+        if expired:
+            raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
+        return stored
+
+    def _deciding(self, choose: Choose, by: str | Decider, grant: Any, say: Raw | None, expired: set[str]) -> Make:
+        """Return a function that makes the facts of the decisions.
+
+        If a chosen question's deadline has passed, the function adds the question's id to `expired` and makes only
+        the facts of the passed deadlines.
+        """
+        decider_from(by)
+
+        async def facts(run: Run, at: int) -> list[AnyFact]:
+            chosen = choose(run)
+            late = overdue(run, at)
+            expired.update({fact.asked or "" for fact in late} & {question for question, _, _ in chosen})
+            made: list[AnyFact] = [*late]
+            if expired:
+                return made
+            tool_of = await self._frozen(run, chosen, grant is not None)
+            for question, given, digest in chosen:
+                try:
+                    made += decide(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, grant=grant)
+                except InvalidDecision as error:
+                    error.question = question
+                    raise
+            return made if say is None else [*made, f.Said(say, at=at)]
+
+        return facts
+
+    async def revoke(self, grant_id: str, *, by: str, run: str) -> None:
+        """Revoke a grant of a run. Later calls are judged without the grant."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            if grant_id not in run.grants:
+                raise GrantNotFound(f"Run {run.id!r} has no grant {grant_id!r:.80}; see store.grants(run=...).")
+            return [f.Revoked(grant_id, by, at=at)]
+
+        await self._record(run, facts)
+
+    async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
+        """Cancel a run: nothing new starts until `resume`. A driver notices at its next write."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            return [] if run.cancelled is not None else [f.Cancelled(by, why, at=at)]
+
+        await self._record(run_id, facts)
+
+    async def resume(self, run_id: str, *, by: str) -> None:
+        """Resume a cancelled run."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            return [] if run.cancelled is None else [f.Resumed(by, at=at)]
+
+        await self._record(run_id, facts)
+
+    async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
+        """Add a user message to a run. The model gets the message after the outputs of the open calls."""
+        checked_name(by)
+        if type(input) is not str or not input or not holds(input):
+            raise UsageError(f"Input is text that is not empty, got {input!r:.80}.")
+        said = Raw(encode([{"role": "user", "content": input}]))
+        await self._record(run_id, lambda run, at: [f.Said(said, by, at=at)])
+
+    async def witness(self, run_id: str, facts: Iterable[f.Witnessed]) -> None:
+        """Record late results, which no longer count, as evidence."""
+        late = list(facts)
+        await self._record(run_id, lambda run, at: list(late))
+
+    async def expire(self, run_id: str) -> None:
+        """Reject the open questions whose deadline has passed."""
+        await self._record(run_id, lambda run, at: list(overdue(run, at)))
+
+    async def verify(self, run_id: str) -> list[str]:
+        """Compare everything stored of a run with its journal, and return one sentence for each difference.
+
+        The hash chain is checked. The run's record, questions and grants are rebuilt from the journal and compared.
+        The context and the tools of the questions are compared with their hashes. A run that has something to do, and
+        that no worker will ever look at, is named too. Leases, and the failures that workers note, are not in the
+        journal and not compared.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                stored, lines = await self.read(run_id), await self.lines(run_id)
+            except UnreadableState as error:
+                return [str(error)]
+            questions, damaged = await self._questions_of(run_id)
+            grants: list[GrantRecord] = []
+            async for page in _pages(self.grants, run=run_id, revoked=True):
+                grants += page.items
+                damaged += page.damaged
+            after = (await self.read(run_id, stored.record.seq)).record
+            if (after.seq, after.erased, len(lines)) != (stored.record.seq, stored.record.erased, after.seq):
+                continue  # another writer changed the run meanwhile
+            found = differences(stored, lines, questions, grants)
+            found += [
+                f"The row of {id!r}, of run {run_id!r}, is not what was written."
+                for id in damaged
+                if not any(repr(id) in sentence for sentence in found)
+            ]
+            if is_lost(after, int(self.clock() * 1000)):
+                found.append(
+                    f"Run {run_id!r} is under way, and nothing wakes it: it has no worker, no time to look at it, and "
+                    "no reason to be left alone. `assentry runs retry` makes it due."
+                )
+            sound = [each for each in questions if not any(repr(each.id) in sentence for sentence in found)]
+            snapshots = await self._compare_snapshots(run_id)
+            return found + snapshots + await self._changed_tools(run_id, sound)
+        raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
+
+    async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
+        """Return all questions of a run, and the ids of the questions whose rows are damaged."""
+        found: list[Question] = []
+        damaged: list[str] = []
+        for settled in (False, True):
+            async for page in _pages(self.questions, run=run_id, settled=settled):
+                found += page.items
+                damaged += page.damaged
+        return found, damaged
+
+    async def _changed_tools(self, run_id: str, questions: list[Question]) -> list[str]:
+        """Return one sentence for each tool of a run's questions whose stored definition has changed, or is gone."""
+        said = []
+        for mark in sorted({question.definition for question in questions if question.definition is not None}):
+            text = await self.definition(mark)
+            if text is None:
+                said.append(f"The definition of a tool that run {run_id!r} asks about, {mark!r}, is not there.")
+                continue
+            try:
+                kept_tool(mark, text)
+            except UnreadableState as error:
+                said.append(str(error))
+        return said
+
+    async def _recent(self, run_id: str) -> Stored:
+        """Return a run as `load` does, but nobody may look at the facts before its snapshot."""
+        return await self.read(run_id)
+
+    async def _compare_snapshots(self, run_id: str) -> list[str]:
+        """Compare a run's snapshots with its journal, and return one sentence for each difference."""
+        return []
+
+    async def _record(self, run_id: str, make: Make, known: Stored | None = None) -> Stored:
+        """Append facts from outside of a drive; retry with a new read if another writer was first.
+
+        A snapshot saves reading the whole journal. It never refuses anything: if the facts cannot be made, or there are
+        none to record, they are made again from the whole journal.
+        """
+        whole = known is not None
+        for _ in range(ATTEMPTS):
+            stored = known or await (self.read(run_id) if whole else self._recent(run_id))
+            known, late = None, stored.is_late
+            try:
+                run, facts, projection = await self._folded(stored, make)
+            except (AssentryError, PastNeeded):
+                if not late:
+                    raise
+                whole = True
+                continue
+            if not facts and late and not whole:
+                whole = True
+                continue
+            if not facts:
+                return stored
+            change = projection.change(run, len(stored.facts), facts, self.clock())
+            try:
+                await self.append(change)
+            except Overtaken:
+                continue
+            after = stored.facts.copy()
+            after += facts
+            return replace(stored, record=change.record, facts=after)
+        raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
+
+    async def _folded(self, stored: Stored, make: Make) -> tuple[Run, list[AnyFact], Projection]:
+        """Make the facts for a stored run, and fold them into the run."""
+        run_id = stored.record.id
+        if stored.record.erased is not None:
+            raise RunFinished(f"Run {run_id!r} was erased.")
+        run = stored.run(talks=False)
+        assert run.began is not None
+        projection = Projection()
+        given = make(run, max(0, int(self.clock() * 1000) - run.began.at))
+        facts = given if isinstance(given, list) else await given
+        try:
+            for fact in facts:
+                fold(run, fact)
+                projection.note(run, fact)
+        except IllegalFact as error:
+            raise NotPending(f"This cannot be recorded in run {run_id!r} any more: {error}") from None
+        return run, facts, projection
+
+    async def _frozen(
+        self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool
+    ) -> Callable[[CallState, str], ToolSnapshot | None]:
+        """Return a lookup of tools as they were when the questions were asked.
+
+        With `all_` the lookup has the tools of all decisions, else only those of the edits.
+        """
+        found: dict[tuple[int, str], ToolSnapshot] = {}
+        for question, given, _ in chosen:
+            path, call = run.asked.get(question, ((), ""))
+            state = run.at(path).calls.get(call)
+            if state is None or not (all_ or type(given) is Edit):
+                continue
+            for name, fingerprint in _definitions(run, state, getattr(given, "tool", None)).items():
+                text = await self.definition(fingerprint) if fingerprint is not None else None
+                if text is not None and fingerprint is not None:
+                    found[id(state), name] = kept_tool(fingerprint, text)
+        return lambda state, name: found.get((id(state), name))
+
+
+def _settled(shown: Question, asked: Question | None, stored: Stored) -> Question:
+    """Return the question after its decision; `asked` is the question as the journal had it while open, or None."""
+    if asked is None:  # the same decision was recorded before
+        return records_of(shown.run, stored, stored.record.changed)[1][shown.id]
+    fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
+    at = stored.record.began + fact.at
+    return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at, shown=fact.shown)
+
+
+def _given(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None:
+    """Return the grant with these terms that came with a decision, or covered its later calls before; else None."""
+    path, call = run.asked[settled.id]
+    state = run.at(path).calls[call]
+    fitting = [
+        grant
+        for fact in run.grants.values()
+        if (fact.agent, fact.tool) == (state.turn.agent, state.tool)
+        and (grant := grant_of(run, fact, GrantRecord, run=run.id)).until == terms.until(grant.at)
+        and (grant.max_uses, grant.pins) == (terms.max_uses, terms.pins or None)
+        and (grant.verdict == "reject") == (settled.verdict == "reject")
+        and (terms == FOR_ALWAYS or grant.at >= (settled.decided or 0))
+    ]
+    return fitting[-1] if fitting else None
+
+
+async def find_successor(find: Callable[..., Awaitable[Page[AnyQuestion]]], question: Question) -> AnyQuestion | None:
+    """Return the question that took this one's place; `find` is `Store.questions`, or does the same elsewhere."""
+    if question.verdict is None:
+        return None
+    async for page in _pages(find, run=question.run):
+        for each in page.items:
+            if each.call == question.call and each.path == question.path:
+                return each
+    return None
+
+
+def _is_wanted(fact: dict[str, Any], kinds: Mapping[str, str]) -> bool:
+    text = kinds.get(str(fact.get("fact")), kinds.get(""))
+    return text is not None and ("blobs" in fact or text.encode() in encode(fact))
+
+
+async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> AsyncIterator[Page[T]]:
+    after: str | None = None
+    while True:
+        page = await find(**filters, limit=MOST, after=after)
+        yield page
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _definitions(run: Run, state: CallState, other: str | None) -> dict[str, str | None]:
+    """Return the fingerprints, or prefixes of them, of the tools that an edit of this call may name."""
+    names: dict[str, str | None] = {state.call.tool: state.call.definition}
+    if state.fingerprint is not None:
+        names[state.tool] = state.fingerprint
+    if other is not None and other not in names:
+        was = state.turn.definition
+        marks = (was.tools or run.marks.get(was.digest, {})) if was is not None else {}
+        names[other] = marks.get(other)
+    return names

@@ -1,0 +1,116 @@
+"""`create_agent`: checks the definition and makes an ordinary agent with threads from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..core import allowed
+from ..core.wording import described
+from ..definitions.agent import Agent
+from ..definitions.function_tool import thread_tool
+from ..definitions.tool import Tool
+from ..errors import InvalidDefinition
+from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from ..models.named import model_from
+from ..runtime.agent_graph import AgentGraph
+from .agent import MAX_TURNS, ThreadAgent
+from .interrupts import PREFIX
+from .message import SystemMessage
+from .middleware import AgentMiddleware, checked_middleware, hooks_of
+from .model import HookedModel
+from .policy import HumanInTheLoopMiddleware, ThreadedAgent
+from .saver import store_of
+from .schema import ContextSchema
+from .tool_middleware import wrap_tool
+
+
+def create_agent(
+    model: Model | str,
+    tools: Sequence[Any] | None = None,
+    *,
+    system_prompt: str | SystemMessage | None = None,
+    middleware: Sequence[AgentMiddleware] = (),
+    checkpointer: Any = None,
+    response_format: Any = None,
+    context_schema: Any = None,
+    model_settings: ModelSettings | None = None,
+    name: str = "agent",
+    max_turns: int = MAX_TURNS,
+) -> ThreadAgent:
+    """Make an agent with threads.
+
+    Args:
+        model: The model, or its name, such as "gpt-5.2" or "openai:gpt-5.2".
+        tools: Functions, Assentry's tools, and other agents.
+        system_prompt: The instructions for the model.
+        middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools.
+        checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
+            True for an agent that is a tool of another agent and is stored in that agent's threads.
+        response_format: The type of the final output, as `result["structured_response"]`.
+        context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
+            resume the saved context is converted again.
+        model_settings: Settings for the model calls.
+        name: The agent's name in the store.
+        max_turns: The number of model calls allowed in one run.
+    """
+    asked = model_from("create_agent", model)
+    around = checked_middleware(middleware)
+    gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
+    allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
+    if len(gates) > 1:
+        raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
+    hooked = HookedModel(asked, around)
+    agent = ThreadedAgent(
+        name,
+        system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
+        _all_tools(tools, around, gates),
+        hooked if any(hooked.hooks.values()) else asked,
+        output_type=response_format,
+        description_prefix=gates[0].description_prefix if gates else PREFIX,
+        model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
+    )
+    schema = ContextSchema(context_schema) if context_schema is not None else None
+    inner = checkpointer is True
+    store = None if inner else store_of(checkpointer)
+    if store is None and not inner:
+        _check_free(agent)
+    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+
+
+def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
+    """Return the tools of the agent and of its middleware, with the approval rules and the hooks around them."""
+    tools = _tools("tools", given)
+    for each in around:
+        tools += _tools(f"{type(each).__name__}.tools", each.tools)
+    for gate in gates:
+        tools = gate.apply(tools)
+    return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
+
+
+def _tools(name: str, given: Any) -> list[Tool]:
+    if given is not None and (not isinstance(given, Iterable) or isinstance(given, str | bytes | dict)):
+        raise InvalidDefinition(f"{name} is a list of tools, got {described(given)}.")
+    return [_tool(each) for each in given or ()]
+
+
+def _tool(given: Any) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, ThreadAgent | Agent):
+        return given.as_tool()
+    if not callable(given):
+        raise InvalidDefinition(f"A tool is a function, one of Assentry's tools or an agent; got {described(given)}.")
+    return thread_tool(given)
+
+
+def _check_free(agent: Agent[Any]) -> None:
+    """Raise `InvalidDefinition` if a call could wait for a person: without a checkpointer nobody can answer."""
+    for placed in AgentGraph(agent).all_placed():
+        for tool in placed.tools.values():
+            if tool.needs_approval is not False:
+                raise InvalidDefinition(
+                    f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
+                    "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another give "
+                    "checkpointer=True: what it asks comes up in the other's threads."
+                )

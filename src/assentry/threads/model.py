@@ -1,0 +1,451 @@
+"""A model with middleware around it: hooks run before and after each model call, and their result is the reply.
+
+Everything that a hook adds or changes is therefore in the journal, and calls from a hook are judged like the model's
+own calls. A hook that asks a person stores the model's replies so far with the question; see `runtime.tool_pause.Hook`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import count
+from typing import Any, Generic
+
+from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
+
+from ..core import facts as f
+from ..core.digest import parse_object, same
+from ..core.transcript import NOTE, Item, as_function, without, without_notes
+from ..core.wording import described
+from ..definitions.context import RunContextWrapper
+from ..definitions.tool import Tool
+from ..errors import InvalidInput, ModelFailed, UsageError
+from ..models.delta import as_dict
+from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from ..models.model import ModelRequest as Request
+from ..models.model import ModelResponse as Response
+from ..models.named import adapt_model, is_model
+from ..runtime.layer import ModelLayer
+from ..runtime.scope import scope_of
+from ..runtime.session_sync import accepted_items
+from ..runtime.tool_pause import Hook
+from .message import (
+    AIMessage,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    ai_message,
+    alike,
+    as_list,
+    call_item,
+    entries_of,
+    items_of,
+    message,
+    messages_of,
+    numbered_id,
+    run_messages,
+)
+from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
+from .middleware_context import C, Runtime, State, runtime_in
+
+REPEATS = 25
+"""The limit of model calls within one reply, for hooks that jump back to the model."""
+UPDATE = {"messages", "jump_to"}
+
+
+class ModelRequest(Struct, Generic[C]):
+    """A request to the model. Change the request with `override`, and pass the result to the handler."""
+
+    messages: list[Message]
+    system_prompt: str | None
+    tools: list[Tool]
+    """The tools that the model is offered. A middleware may offer fewer, and no others."""
+    model: Model
+    state: State
+    runtime: Runtime[C]
+    tool_choice: str | None = None
+    model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
+    """Settings that override the agent's own."""
+
+    @property
+    def system_message(self) -> SystemMessage | None:
+        """The system prompt, as a message."""
+        return None if self.system_prompt is None else SystemMessage(self.system_prompt)
+
+    def override(self, **changes: Any) -> ModelRequest[C]:
+        """Return a copy of the request with these fields changed. `system_message` sets `system_prompt`."""
+        if "system_message" in changes:
+            said = changes.pop("system_message")
+            changes["system_prompt"] = said.text if isinstance(said, SystemMessage) else said
+        other = sorted(changes.keys() - set(self.__struct_fields__))
+        if other:
+            fields = ", ".join(self.__struct_fields__)
+            raise UsageError(f"A request to the model has no {other[0]!r} that could be changed; it has {fields}.")
+        return replace(self, **changes)
+
+
+class ModelResponse(Struct):
+    """The result of a model call: the model's message, and the messages that a middleware adds."""
+
+    result: list[Message]
+
+
+class HookedModel(ModelLayer):
+    """An agent's model, with middleware around it."""
+
+    def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
+        self.inner = model
+        self.hooks = {
+            name: hooks_of(middleware, name)
+            for name in ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
+        }
+
+    @property
+    def name(self) -> str:
+        """The name of the model itself."""
+        return self.inner.name
+
+    def within(self, ctx: RunContextWrapper[Any], hook: Hook) -> Asking:
+        """Return the model for one reply in the run of this context."""
+        return Asking(self, ctx, hook)
+
+
+class Asking:
+    """One reply: the hooks before and after the model, and as many model calls as the hooks ask for."""
+
+    def __init__(self, model: HookedModel, ctx: RunContextWrapper[Any], hook: Hook) -> None:
+        self.model, self.ctx, self.hook = model, ctx, hook
+        self.name = model.name
+        scope = scope_of(ctx)
+        run = scope.run_at(hook.path)
+        self.tools = list(scope.graph.agent_at(run.agent).tools.values())
+        self.first = run.turns == 0
+        self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
+        self.heard = [*messages_of(() if hook.path else scope.journal.before), *run_messages(run, hook.saw)]
+        self.looked = _snapshot(self.heard) if model.hooks["wrap_model_call"] else []
+        """The input messages before any hook ran."""
+        self.made: list[Message] = []
+        """The new messages of this reply, from hooks and from the model."""
+        self.raw: dict[str, list[Item]] = {}
+        """The items of the model's own messages, by message id."""
+        self.usage = f.Usage()
+        self.response_id: str | None = None
+        self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
+
+    async def stream(self, request: Request) -> AsyncIterator[Item | Response]:
+        """Yield the model's deltas as they arrive, and then the complete response."""
+        task = asyncio.create_task(self._reply(request))
+        task.add_done_callback(lambda _: self.deltas.put_nowait(None))
+        try:
+            while (delta := await self.deltas.get()) is not None:
+                yield delta
+            yield await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def _reply(self, request: Request) -> Response:
+        jump = await self._run("before_agent") if self.first else None
+        for _ in range(REPEATS):
+            jump = jump if jump in ("end", "tools") else await self._run("before_model")
+            if jump not in ("end", "tools"):
+                await self._ask(request)
+                jump = await self._run("after_model")
+            if jump == "end":
+                self._drop_calls()
+            elif jump != "model" and self._settled():
+                jump = "model"  # hooks have answered all calls, and the model has not seen the answers
+            if jump != "model" and not self._waits():
+                jump = await self._run("after_agent")
+            if jump != "model":
+                return Response(self._items(), self.usage, self.response_id)
+            self._drop_calls()
+        raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
+
+    # -- hooks -------------------------------------------------------------------------------------
+
+    def _state(self) -> State:
+        return {"messages": [*self.heard, *self.made]}
+
+    async def _run(self, name: str) -> str | None:
+        """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
+        for hook in self.model.hooks[name]:
+            state, before = self._state(), _snapshot(self.heard)
+            update = await call_hook(hook, state, runtime_in(self.ctx))
+            self.hook.still_goes()
+            if _ids(state.get("messages")) != _ids(self._state()["messages"]) or _snapshot(self.heard) != before:
+                raise UsageError(
+                    f"{name} changed recorded messages in place, and those cannot be replaced. Give new messages as an "
+                    "update; change what the model gets in wrap_model_call."
+                )
+            if update is None:
+                continue
+            if not isinstance(update, dict) or not update.keys() <= UPDATE:
+                raise UsageError(
+                    f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}. What '
+                    "a middleware keeps for itself belongs in the context, or in the middleware."
+                )
+            self._add(update.get("messages") or ())
+            jump: str | None = update.get("jump_to")
+            if jump is not None and jump not in JUMPS:
+                raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
+            if jump is not None:
+                return jump
+        return None
+
+    def _add(self, given: Any) -> None:
+        """Add messages; a message with the id of a new message of this reply replaces that message."""
+        added = [replace(message(each)) for each in as_list(given)]  # copies: a hook may return the same objects again
+        taken = {*self.raw, *(each.id for each in [*self.made, *added])}
+        for new in added:
+            places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
+            if places:
+                self.made[places[0]] = new
+                continue
+            named = new.id is not None and new.id not in self.raw  # a hook chose the id; it is not from this reply
+            same = [old for old in self.heard if named and old.id == new.id]
+            if same and alike(same[0], new):
+                continue  # the thread has this message already
+            if same:
+                raise UsageError("Recorded messages cannot be replaced; change what the model gets in wrap_model_call.")
+            free = (numbered_id(self.id, number) for number in count(len(self.made)))
+            new.id = new.id or next(id for id in free if id not in taken)
+            taken.add(new.id)
+            self.made.append(new)
+
+    # -- the model ---------------------------------------------------------------------------------
+
+    async def _ask(self, request: Request) -> None:
+        shown = ModelRequest(
+            [*self.heard, *self.made],
+            request.instructions,
+            [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
+            self.model.inner,
+            self._state(),
+            runtime_in(self.ctx),
+            request.settings.tool_choice,
+        )
+        hooks = self.model.hooks["wrap_model_call"]
+        given = [*self.looked, *_snapshot(self.made)] if hooks else None
+
+        async def inner(asked: ModelRequest) -> ModelResponse:
+            if not isinstance(asked, ModelRequest):
+                raise UsageError(f"The handler takes the request, got {described(asked)}.")
+            return await self._ask_model(request, asked, given is None or _snapshot(asked.messages) == given)
+
+        answer = await nest_hooks(hooks, inner)(shown)
+        result = answer.result if isinstance(answer, ModelResponse) else answer
+        if not isinstance(result, list | Message):
+            raise UsageError(
+                f"wrap_model_call gives what its handler gave, or an AIMessage of assentry.threads; it gave "
+                f"{described(answer)}."
+            )
+        self._add(result)
+
+    async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
+        self.hook.still_goes()
+        kept = self.hook.recorded_reply()
+        id = numbered_id(self.id, len(self.made))
+        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
+        if kept is not None:
+            reply = convert(kept, Response)
+        else:
+            self.raw[id] = []  # reserves the id: a concurrent model call must get another
+            try:
+                reply = await self._streamed(asked.model, self._request(request, asked, same), id)
+            except BaseException:
+                del self.raw[id]
+                raise
+            self.hook.keep(to_builtins(reply))
+        self.usage.add(reply.usage)
+        self.response_id = reply.response_id
+        self.raw[id] = reply.output
+        return ModelResponse([ai_message(reply.output, id)])
+
+    async def _streamed(self, model: Model, request: Request, id: str) -> Response:
+        model = adapt_model(model)
+        if not is_model(model):
+            raise UsageError(f"The model of a request is a Model, got {described(model)}.")
+        reply: Response | None = None
+        async for event in model.stream(request):
+            if isinstance(event, Response):
+                reply = event
+            else:
+                self.deltas.put_nowait({**as_dict(event), NOTE: {"id": id}})
+        if reply is None:
+            raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
+        return reply
+
+    def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
+        """Return the runtime's request with the changes of the middleware."""
+        heard = [*request.input, *self._accepted(self.made)] if same else self._accepted(asked.messages)
+        offered = {spec.name: spec for spec in request.tools}
+        names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
+        if not offered.keys() >= set(names):
+            other = next(tool for tool, name in zip(asked.tools, names, strict=True) if name not in offered)
+            raise UsageError(
+                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}. Give it to "
+                "create_agent, and leave it out of the requests that are to go without it."
+            )
+        more = asked.model_settings
+        if isinstance(more, dict) and more.keys() <= set(ModelSettings.__struct_fields__):
+            more = ModelSettings(**more)
+        if not isinstance(more, ModelSettings):
+            raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
+        settings = request.settings.resolve(more)
+        if asked.tool_choice != request.settings.tool_choice:
+            settings = replace(settings, tool_choice=asked.tool_choice)
+        return replace(
+            request,
+            instructions=asked.system_prompt,
+            input=heard,
+            tools=tuple(offered[name] for name in names if name is not None),
+            settings=settings,
+        )
+
+    def _accepted(self, messages: Sequence[Message]) -> list[Item]:
+        """Return messages as items for the model, without calls that have no output and the reasoning before them."""
+        given = [message(each) for each in messages]
+        said = _in_order(given, _answered_ids(given))
+        return accepted_items(without_notes([item for each in said for item in self._of(each)]))
+
+    def _of(self, said: Message) -> list[Item]:
+        """Return a message as items; unchanged parts of a model message keep the original items."""
+        raw = self.raw.get(said.id or "")
+        own = (said.id or "").startswith(self.id)  # such an id is derived from the position, and need not be stored
+        bare = replace(said, id=None) if own else said
+        if not isinstance(said, AIMessage):
+            return items_of(bare)
+        was = ai_message(raw, said.id or "") if raw is not None else None
+        if raw is not None and was == replace(said, name=None, usage_metadata=None, response_metadata={}):
+            return raw
+        ids = [call_item(call)["call_id"] for call in said.tool_calls]
+        if len(set(ids)) < len(ids):
+            raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
+        return items_of(bare) if raw is None or was is None else _rebuilt(raw, was, said)
+
+    # -- the reply ---------------------------------------------------------------------------------
+
+    def _waits(self) -> bool:
+        """Return True if a call has no output."""
+        answered = _answered_ids(self.made)
+        return any(id not in answered for each in self.made for id in _calls(each))
+
+    def _settled(self) -> bool:
+        """Return True if the model's last message has calls and no call is without output."""
+        last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
+        return bool(_calls(last)) and not self._waits()
+
+    def _drop_calls(self) -> None:
+        """Drop the calls that have no output."""
+        answered = _answered_ids(self.made)
+        for number, each in enumerate(self.made):
+            if isinstance(each, AIMessage):
+                calls = [call for call in each.tool_calls if call.get("id") in answered]
+                invalid = [call for call in each.invalid_tool_calls if call.get("id") in answered]
+                self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
+
+    def _items(self) -> list[Item]:
+        """Return the items of the reply: all new messages of hooks and of the model."""
+        items = self._apart(_in_order(self.made, {id for each in self.made for id in _calls(each)}))
+        calls: set[Any] = set()
+        for item in map(as_function, items):
+            if item.get("type") == "function_call":
+                calls.add(item.get("call_id"))
+            elif item.get("type") == "function_call_output" and item["call_id"] not in calls:
+                raise InvalidInput(
+                    f"A ToolMessage answers {described(item['call_id'])}, which is no call before it in this reply."
+                )
+        return items
+
+    def _apart(self, made: Sequence[Message]) -> list[Item]:
+        """Return messages as items that can be turned back into the same messages.
+
+        A message gets a mark with its id if it would otherwise be merged into the message before, or get another id.
+        """
+        items: list[Item] = []
+        before: list[Message] = []
+        for each in made:
+            said = self._of(each)
+            if not said:
+                continue
+            joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
+            if joins or each.id != numbered_id(self.id, len(before)):
+                said = [{**said[0], NOTE: {"id": each.id, **(said[0].get(NOTE) or {})}}, *said[1:]]
+            items += said
+            before.append(each)
+        return items
+
+
+def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
+    """Return messages in an order that providers accept: nothing stands between a call and its output.
+
+    Messages from between the two move before the call. `answered` are the ids of the calls that have an output, or will
+    get one.
+    """
+    out: list[Message] = []
+    open_: set[Any] = set()
+    place = 0
+    for each in messages:
+        calls = answered.intersection(_calls(each))
+        if not open_:
+            place = len(out)
+        if not open_ or calls or isinstance(each, ToolMessage):
+            out.append(each)
+        else:
+            out.insert(place, each)
+            place += 1
+        open_.update(calls)
+        if isinstance(each, ToolMessage):
+            open_.discard(each.tool_call_id)
+    return out
+
+
+def _answered_ids(messages: Sequence[Message]) -> set[Any]:
+    """Return the ids of the calls that have an output among the messages."""
+    return {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+
+
+def _calls(message: Message | None) -> list[Any]:
+    """Return the ids of a message's calls."""
+    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    return [call.get("id") for call in calls if isinstance(call, dict)]
+
+
+def _ids(messages: Any) -> list[int] | None:
+    return list(map(id, messages)) if isinstance(messages, list) else None
+
+
+def _snapshot(messages: Sequence[Any]) -> list[Any]:
+    """Return a snapshot of messages, to detect changes later, even changes in place."""
+    return [(type(each), to_builtins(each, enc_hook=repr)) for each in messages]
+
+
+def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:
+    """Return the model's items with the changes of a middleware: other text, and changed, removed or new calls."""
+    calls = {call["id"]: call for call in now.tool_calls if call.get("id")}
+    kept = {call["id"] for call in now.invalid_tool_calls}
+    items: list[Item] = []
+    gone: set[int] = set()
+    spoken = was.content == now.content
+    for number, item in enumerate(raw):
+        plain = as_function(item)
+        if plain.get("type") == "function_call":
+            id = plain.get("call_id") or f"{now.id}.{number}"
+            if id in calls:
+                made = call_item(calls.pop(id))
+                same_call = same(parse_object(plain["arguments"]), parse_object(made["arguments"]))
+                item = item if plain is not item and same_call else {**plain, **made}
+            elif id not in kept:
+                gone.add(number)
+        elif item.get("type", "message") == "message" and was.content != now.content:
+            if spoken or not now.text:
+                gone.add(number)
+            else:
+                item, spoken = items_of(AIMessage(now.content))[0], True
+        items.append(item)
+    new = items_of(AIMessage(now.content)) if not spoken and now.text else []
+    more = [call for call in now.tool_calls if call.get("id") in (None, "", *calls)]
+    return [*without(items, gone), *new, *map(call_item, more)]

@@ -1,0 +1,229 @@
+"""Tools of an agent with threads: a body may return a `ToolMessage`, and middleware may be around the body.
+
+If the middleware runs the call unchanged, the approval holds; a changed call is judged again. Middleware that asks a
+person is entered again from the top. A body that had already run is not entered again: its result is stored with the
+question.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..approval.decision import Decision
+from ..core import facts as f
+from ..core.digest import BadJSON, digest, parse_object, plain, same
+from ..core.facts import decode
+from ..core.rules import ANSWERS
+from ..core.transcript import value_text
+from ..core.wording import described, worded
+from ..definitions.context import ToolContext
+from ..definitions.tool import Tool
+from ..errors import InvalidArguments, InvalidDecision, OutcomeUnknown, ReplayMismatch, UsageError
+from ..runtime.layer import ToolLayer
+from ..runtime.scope import scope_of
+from ..runtime.steps.door import FailedOutput, NotRun, run_inside, run_instead
+from ..runtime.steps.model_call import is_tool_enabled
+from ..runtime.tool_pause import Body, Paused
+from ..runtime.value import output_json
+from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
+from .message import ToolMessage, tool_call
+from .middleware import nest_hooks
+from .middleware_context import ToolCallRequest, runtime_in, state_in
+
+RAN = "assent:ran:"
+"""Prefix of the steps that record the result of a body before its middleware asked a person."""
+
+
+class Failed(Exception):
+    """A body failed before its middleware asked a person; the text is for the model."""
+
+
+def wrap_tool(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
+    """Return the tool with middleware around its body, which may return a `ToolMessage`; other kinds stay as is."""
+    return WrappedTool.around(tool, hooks=tuple(hooks)) if tool.kind == "tool" else tool
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WrappedTool(ToolLayer):
+    """A tool whose body may return a `ToolMessage`, with any middleware around the body."""
+
+    hooks: tuple[Callable[..., Any], ...]
+
+    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+        """Run the middleware, which runs the body."""
+        if self.hooks:
+            return await MiddlewareEntry(self, ctx, bound).run()
+        given = check_result(self.name, await run_inside(ctx, self.inner, bound))
+        return outcome(given) if isinstance(given, ToolMessage) else given
+
+
+def check_result(tool: str, value: Any) -> Any:
+    """Return the value that a body returned, or raise `UsageError` if that value is a `Command`."""
+    if isinstance(value, Command):
+        raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
+    return value
+
+
+def outcome(given: ToolMessage) -> Any:
+    """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
+    return FailedOutput(given.text) if given.status == "error" else given.content
+
+
+class MiddlewareEntry:
+    """One entry of a tool with middleware."""
+
+    def __init__(self, tool: WrappedTool, ctx: ToolContext[Any], bound: Any) -> None:
+        self.tool, self.ctx, self.bound = tool, ctx, bound
+        self.body: Body = ctx._asking  # type: ignore[assignment]
+        self.ran: set[str] = set()
+        self.kept: list[tuple[str, int, dict[str, Any]]] = []
+        """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
+        self.value: tuple[ToolMessage, str, Any] | None = None
+        """The last message of a body, its text, and the value that the body returned."""
+
+    async def run(self) -> Any:
+        """Run the middleware around the body, and return the outcome of the call."""
+        ctx = self.ctx
+        args = parse_object(self.body.arguments())  # a copy: middleware may change the arguments
+        state = functools.partial(state_in, ctx, self.body)
+        call = tool_call(self.tool.name, args, ctx.call_id)
+        request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
+        try:
+            given = await nest_hooks(self.tool.hooks, self._handle)(request)
+        except Failed as error:
+            return FailedOutput(str(error))
+        finally:
+            if self.body.pending is not None:
+                for kept in self.kept:
+                    self.body.record(*kept)
+        if not isinstance(given, ToolMessage):
+            if inspect.iscoroutine(given):
+                given.close()  # avoids the warning about a coroutine that was never awaited
+            raise UsageError(
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage of "
+                f"assentry.threads; it gave {described(given)}."
+            )
+        made, text, value = self.value or (None, "", None)
+        unchanged = made is given and text == given.content and given.status == "success"
+        return value if unchanged else outcome(given)
+
+    async def _handle(self, request: Any) -> ToolMessage:
+        """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""
+        call: Any = request.tool_call if isinstance(request, ToolCallRequest) else None
+        name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(args, dict):
+            raise UsageError(
+                f'The handler takes the request, with a tool_call {{"name", "args"}}; got {described(call)}.'
+            )
+        tool = await self._tool(name)
+        if tool is None:
+            return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
+        try:
+            step = RAN + digest({"tool": name, "arguments": plain(args)})
+            as_approved = name == self.tool.name and same(tool.canonical(args), self.body.args)
+        except (InvalidArguments, BadJSON) as error:
+            return self._message(name, str(error), "error")
+        number, done = self.body.recorded_step(step)
+        self._check_first_run(tool)
+        if done is not None:
+            return self._again(name, decode(done.value))
+        self._check_not_recorded(tool)
+        try:
+            if as_approved:
+                value = await run_inside(self.ctx, tool, self.bound)
+            else:
+                value = await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool))
+        except NotRun as error:
+            self.ran.discard(name)
+            return self._message(name, str(error), "error")
+        except OutcomeUnknown as error:
+            self._keep(step, number, {"tool": name, "unknown": str(error)})
+            raise
+        except Exception as error:
+            self._keep(step, number, {"tool": name, "failed": worded(error)})
+            raise
+        given = self._gave(name, check_result(name, value))
+        value = given.content if given is value else output_json(value)[0]
+        self._keep(step, number, {"tool": name, "value": value, "status": given.status})
+        return given
+
+    def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
+        """Keep the result of a body, and the numbers of questions and steps up to that point."""
+        if self.body.pending is None:  # otherwise the body itself has asked, and is entered again
+            self.kept.append((step, number, {**gave, **self.body.marks()}))
+
+    def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
+        """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
+        self.body.go_to(kept)
+        if "failed" in kept:
+            raise Failed(kept["failed"])
+        if "unknown" in kept:
+            self.body.unknown[name] = OutcomeUnknown(kept["unknown"])
+            raise self.body.unknown[name]
+        self.body.ran = True
+        if kept["status"] == "error":
+            return self._message(name, kept["value"], "error")
+        return self._gave(name, kept["value"])
+
+    async def _tool(self, name: str) -> Tool | None:
+        """Return the tool of this name without its middleware; None if the call's agent has none, or it is disabled."""
+        if name == self.tool.name:
+            return self.tool.inner
+        scope = scope_of(self.ctx)
+        placed = scope.graph.of(self.body.state)
+        tool = placed.tools.get(name)
+        if tool is not None and not await is_tool_enabled(scope, tool, placed.agent):
+            return None
+        return tool.inner if isinstance(tool, WrappedTool) else tool
+
+    def _check_first_run(self, tool: Tool) -> None:
+        if tool.name in self.ran and not tool.idempotent:
+            raise UsageError(
+                f"The tool {tool.name!r} was run in this call already, and is not idempotent: a second run could do "
+                "what it does twice. Declare it with idempotent=True if it may."
+            )
+        self.ran.add(tool.name)
+
+    def _check_not_recorded(self, tool: Tool) -> None:
+        """Stop the call if a tool that is not idempotent ran before its middleware asked, with other arguments."""
+        steps = [step.value for step in self.body.state.steps if step.name.startswith(RAN)]
+        if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
+            self.body.mismatch = ReplayMismatch(
+                f"Code around {tool.name!r} ran it before it asked, and would run it again with other arguments. "
+                "It must treat a call in the same way each time it is entered."
+            )
+            raise Paused
+
+    def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
+        """Ask a person about a call that a middleware has changed; the call pauses until there is an answer."""
+        allowed: list[str] = list(asked.allowed or tool.allowed or ANSWERS["approval"])
+        action = action_request(tool.name, args, asked, PREFIX)
+        if tool.source is not None:
+            action["definition"] = tool.fingerprint  # an answer is for the tool as its server had it
+        words = action["description"]
+        while True:
+            request = HITLRequest(
+                action_requests=[action],
+                review_configs=[{"action_name": tool.name, "allowed_decisions": allowed}],
+            )
+            answer = self.body.ask_sync(request, RESPONSE)
+            try:
+                return decision_inside(answer, request, tool)
+            except InvalidDecision as error:  # recorded by a process without the tool, which could not check it
+                action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
+
+    def _gave(self, name: str, value: Any) -> ToolMessage:
+        if isinstance(value, ToolMessage):
+            return value
+        text = value if isinstance(value, str) else value_text(output_json(value)[0])
+        made = self._message(name, text, "success")
+        made.artifact = value
+        self.value = made, text, value
+        return made
+
+    def _message(self, name: str, text: str, status: Any) -> ToolMessage:
+        return ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status)
