@@ -30,7 +30,7 @@ UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 class _Head(Struct):
     schema: int
-    assentry: str = ""
+    assentry: str = msgspec.field(default="", name="assent")
 
 
 _encoder = msgspec.json.Encoder()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from .facts import NOTHING, AnyFact
 from .number import Count
@@ -34,7 +34,7 @@ class SavedRun(Struct, omit_defaults=True):
     """A saved run: the schema version, the version of Assentry, the journal, and the user's context."""
 
     schema: int
-    assentry: str
+    assentry: str = field(name="assent")  # the key of the first saved runs
     journal: list[AnyFact]
     context: Raw = NOTHING
     context_kind: str | None = None

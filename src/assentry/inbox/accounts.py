@@ -216,7 +216,7 @@ class Accounts:
         """Return whose token this is; None if it is nobody's, or not any more."""
         mark, _, rest = text.partition("_") if _is_secret(text) else ("", "", "")
         id, _, secret = rest.partition("_")
-        if mark != "assentry" or not id or not secret:
+        if mark not in ("assentry", "assent") or not id or not secret:
             return None
 
         def work(transaction: Transaction) -> tuple[TokenRow, bool] | None:

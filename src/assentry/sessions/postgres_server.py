@@ -35,6 +35,17 @@ TABLES = (
     "CREATE TABLE assentry_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
     f"INSERT INTO assentry_session_schema VALUES ({VERSION}, gen_random_uuid())",
 )
+RENAMED = (  # tables that were made under the earlier name, Assent
+    TABLES[3],
+    f"INSERT INTO assentry_session_schema SELECT {VERSION}, tables FROM assent_session_schema",
+    # A program under the earlier name finds a version here that it does not know.
+    f"UPDATE assent_session_schema SET version = {VERSION + 1}",
+    "ALTER TABLE assent_session_items RENAME TO assentry_session_items",
+    "ALTER INDEX assent_session_items_pkey RENAME TO assentry_session_items_pkey",
+    "ALTER SEQUENCE assent_session_items_seq_seq RENAME TO assentry_session_items_seq_seq",
+    "ALTER INDEX assent_session_items_of_session RENAME TO assentry_session_items_of_session",
+    "ALTER INDEX assent_session_items_of_run RENAME TO assentry_session_items_of_run",
+)
 # The order of a session's items is the order in which writers acquire this lock. In READ COMMITTED, and only there, a
 # statement sees everything committed before it began; so statements after the lock see all earlier writes under it.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {milliseconds}"
@@ -75,7 +86,8 @@ class SessionServer(Server):
         try:
             with connection.transaction():
                 connection.execute(f"SELECT pg_advisory_xact_lock({MAKING})".encode())
-                for statement in () if _has_tables(connection) else TABLES:
+                making = RENAMED if _has_tables(connection, "assent_session_schema") else TABLES
+                for statement in () if _has_tables(connection) else making:
                     connection.execute(statement.encode())
         except psycopg.errors.DuplicateTable:
             if _has_tables(connection):  # another process made them meanwhile
@@ -120,8 +132,8 @@ def shown(address: str) -> str:
     return " ".join(["Postgres", *(f"{name}={parts[name]}" for name in SHOWN if name in parts)])
 
 
-def _has_tables(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute("SELECT to_regclass('assentry_session_schema')").fetchone()
+def _has_tables(connection: psycopg.Connection[Any], table: str = "assentry_session_schema") -> bool:
+    row = connection.execute("SELECT to_regclass(%s)", (table,)).fetchone()
     return row is not None and row[0] is not None
 
 

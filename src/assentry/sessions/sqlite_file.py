@@ -34,6 +34,19 @@ TABLES = (
     "CREATE TABLE assentry_file (id BLOB NOT NULL, version INTEGER NOT NULL)",
     f"INSERT INTO assentry_file VALUES (randomblob(16), {VERSION})",
 )
+RENAMED = (  # the tables of files that were made under the earlier name, Assent
+    "DROP INDEX assent_items_of_session",
+    "DROP INDEX IF EXISTS assent_items_of_run",
+    TABLES[3],
+    f"INSERT INTO assentry_file SELECT id, {VERSION} FROM assent_file",
+    "ALTER TABLE assent_items RENAME TO assentry_items",
+    TABLES[1],
+    TABLES[2],
+    # A program under the earlier name finds a version here that it does not know.
+    "DROP TABLE assent_file",
+    "CREATE TABLE assent_file (id BLOB NOT NULL, version INTEGER NOT NULL)",
+    f"INSERT INTO assent_file SELECT id, {VERSION + 1} FROM assentry_file",
+)
 
 
 class SessionFile(SQLiteFile):
@@ -54,7 +67,8 @@ class SessionFile(SQLiteFile):
         if not _has_tables(connection):
             connection.execute("BEGIN IMMEDIATE")
             application, _ = header(connection)  # another process may have been first
-            for statement in () if _has_tables(connection) else TABLES:
+            making = RENAMED if _has_tables(connection, "assent_file") else TABLES
+            for statement in () if _has_tables(connection) else making:
                 connection.execute(statement)
             if not application:
                 connection.execute(f"PRAGMA application_id={SESSIONS}")
@@ -106,6 +120,6 @@ class SessionConnection:
         return done, self._file.id
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    [[count]] = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'assentry_file'")
+def _has_tables(connection: sqlite3.Connection, table: str = "assentry_file") -> bool:
+    [[count]] = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,))
     return bool(count)

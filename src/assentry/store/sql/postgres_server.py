@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentryError, StoreFailed
 from ...sql.pool import PooledConnection
 from ...sql.postgres_connection import DatabaseUnusable, Server, conninfo, explain_postgres
-from .schema import VERSION, VERSION_TABLE, metadata, too_new
+from .schema import EARLIER_VERSION_TABLE, RENAMED_IN, VERSION, VERSION_TABLE, metadata, too_new
 from .statement import POSTGRES, Statement, Transaction
 
 R = TypeVar("R")
@@ -172,7 +172,7 @@ class StoreServer(Server):
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
                 version = _version(connection.connection.driver_connection)
                 if version is not None and version < VERSION:  # wait for the writes under way; later ones wait for this
-                    connection.exec_driver_sql(f"LOCK TABLE {VERSION_TABLE} IN ACCESS EXCLUSIVE MODE")
+                    _lock_version(connection, version)
                 if version is None or version < VERSION:
                     upgrade(connection)
                 _check(VERSION if version is None else max(version, VERSION))
@@ -211,9 +211,20 @@ class StoreServer(Server):
 
 def _version(connection: Any) -> int | None:
     """Return the schema version; None if there are no tables."""
-    [found] = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone()
-    row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if found else None
-    return None if row is None else int(row[0])
+    for table, below in ((VERSION_TABLE, None), (EARLIER_VERSION_TABLE, RENAMED_IN)):
+        [found] = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
+        row = connection.execute(f"SELECT version_num FROM {table}").fetchone() if found else None
+        if row is not None and (below is None or int(row[0]) < below):
+            return int(row[0])
+    return None
+
+
+def _lock_version(connection: Connection, version: int) -> None:
+    """Lock the version's table, under the name that it has from now on."""
+    if version < RENAMED_IN:
+        connection.exec_driver_sql(f"ALTER TABLE {EARLIER_VERSION_TABLE} RENAME TO {VERSION_TABLE}")  # locks it, too
+    else:
+        connection.exec_driver_sql(f"LOCK TABLE {VERSION_TABLE} IN ACCESS EXCLUSIVE MODE")
 
 
 def _check_found(found: psycopg.Cursor[Any]) -> None:

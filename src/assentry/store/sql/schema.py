@@ -31,13 +31,16 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 6
+VERSION = 7
 """The number of the newest migration; a database with a higher version is from a newer Assentry.
 
 Every write compares it with the database's version, inside of its transaction. So no process goes on writing after a
 newer one has upgraded the database.
 """
 VERSION_TABLE = "assentry_version"
+EARLIER_VERSION_TABLE = "assent_version"
+RENAMED_IN = 7
+"""The schema version in which the tables got the name that they have now."""
 READY = "assentry_ready"
 """The Postgres notification channel for runs that may be claimed."""
 NEWS = "assentry_news"
@@ -92,7 +95,7 @@ runs = Table(
     Column("lease_fence", Big, key="fence", nullable=False),
     Column("head", LargeBinary, nullable=False),
     *_fields(RunRecord)[-1:],
-    UniqueConstraint("run", name="assentry_runs_run"),
+    UniqueConstraint("run"),
 )
 Index("assentry_runs_began", runs.c.began, runs.c.run)
 Index("assentry_runs_status", runs.c.status, runs.c.began, runs.c.run)
