@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from assentry import Agent, Approve, PostgresSession, Runner, SQLiteSession, function_tool
-from assentry.core.codec import decode
+from assentry.core.codec import decode_run
 from assentry.errors import StoreFailed
 from assentry.inbox.accounts import accounts_of
 from assentry.sql.sqlite_connection import STORE
@@ -158,5 +158,5 @@ async def test_tables_that_were_dropped_but_for_the_earlier_version_are_made_ane
 
 
 def test_a_run_that_was_saved_under_the_earlier_name_tells_its_version() -> None:
-    saved = decode((Path(__file__).parent.parent / "journals" / "v1.json").read_text())
+    saved = decode_run((Path(__file__).parent.parent / "journals" / "v1.json").read_text())
     assert saved.assentry == "0.1.0"
