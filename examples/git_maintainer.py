@@ -1,6 +1,6 @@
 """An agent that maintains a git repository, and asks before it changes anything.
 
-    pip install 'assentry[mcp]' mcp-server-git
+    pip install ".[mcp]" mcp-server-git
     python examples/git_maintainer.py                                 # a small repository, and a script as the model
     python examples/git_maintainer.py --repo ~/notes --model gpt-5.2
 

@@ -1,7 +1,7 @@
 """A support desk to type and speak to, with approvals in the browser. Run it with `python examples/realtime/server.py`.
 
 Open the address that it prints. With OPENAI_API_KEY the model is OpenAI's. Without a key it is a local one, which
-follows a script and speaks in tones. It needs `pip install "assentry[inbox,realtime]"`.
+follows a script and speaks in tones. It needs `pip install ".[inbox,realtime]"`.
 """
 
 from __future__ import annotations

@@ -675,7 +675,7 @@ def test_a_library_that_is_missing_is_named_with_what_to_install(
     monkeypatch.setitem(sys.modules, f"assentry.store.{room}", None)
     code, out, err = cli("db", "upgrade", url)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f'pip install "assentry[{extra}]"' in err
+    assert f'pip install ".[{extra}]"' in err
 
 
 # -- as a process --------------------------------------------------------------------------------

@@ -113,6 +113,6 @@ def test_the_list_says_what_each_provider_needs(monkeypatch: pytest.MonkeyPatch,
         "gpt-..., openai/...": "ready",
         "openai_chat/...": "ready",
         "anthropic/...": "no key: set ANTHROPIC_API_KEY",
-        "litellm/...": "not installed: pip install 'assentry[litellm]'",
+        "litellm/...": 'not installed: pip install ".[litellm]", in the folder of Assentry\'s source',
         "embedded": "not installed: assentry models install embedded",
     }

@@ -206,10 +206,10 @@ def test_a_token_is_printed_once_and_can_be_revoked(cli: Cli) -> None:
 def test_what_is_missing_is_named_with_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "assentry.inbox.accounts", None)
     code, out, err = cli("tokens", "add", "robot", "--role", "agent", *STORE)
-    assert (code, out) == (1, "") and 'pip install "assentry[inbox]"' in err
+    assert (code, out) == (1, "") and 'pip install ".[inbox]"' in err
     monkeypatch.setitem(sys.modules, "httpx", None)
     code, out, err = cli("questions", "--server", "http://localhost", "--token", "t")
-    assert (code, out) == (1, "") and 'pip install "assentry[inbox]"' in err
+    assert (code, out) == (1, "") and 'pip install ".[inbox]"' in err
 
 
 # -- decisions on a store --------------------------------------------------------------------------

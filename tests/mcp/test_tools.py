@@ -296,4 +296,4 @@ def test_without_the_sdk_the_error_says_what_to_install() -> None:
         "try: asyncio.run(MCPServerStdio({'command': 'x'}).connect())\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    assert said.stdout.startswith("UsageError") and 'pip install "assentry[mcp]"' in said.stdout
+    assert said.stdout.startswith("UsageError") and 'pip install ".[mcp]"' in said.stdout

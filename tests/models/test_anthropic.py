@@ -573,7 +573,7 @@ async def test_without_a_key_it_is_said_where_it_goes(
 async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-another")  # so that no client is there already
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(UsageError, match=r"pip install 'assentry\[anthropic\]'"):
+    with pytest.raises(UsageError, match=r'pip install "\.\[anthropic\]"'):
         [each async for each in AnthropicModel("claude-opus-5").stream(HELLO)]
 
 

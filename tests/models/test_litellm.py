@@ -210,4 +210,4 @@ def test_without_the_extra_it_is_said_how_to_get_it() -> None:
     code = """import sys; sys.modules["litellm"] = None
 from assentry import Agent, Runner
 Runner.run_sync(Agent("a", model="litellm/gemini/x"), "Hello?")"""
-    assert "pip install 'assentry[litellm]'" in python(code).stderr.splitlines()[-1]
+    assert 'pip install ".[litellm]"' in python(code).stderr.splitlines()[-1]

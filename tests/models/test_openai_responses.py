@@ -444,7 +444,7 @@ async def test_an_address_that_is_none_is_said_to_be(environment: None, monkeypa
 async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     model = OpenAIResponsesModel("gpt-5.2")
-    with pytest.raises(UsageError, match=r"pip install 'assentry\[openai\]'"):
+    with pytest.raises(UsageError, match=r'pip install "\.\[openai\]"'):
         await heard(model)
 
 

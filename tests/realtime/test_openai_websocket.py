@@ -229,7 +229,7 @@ async def test_a_model_that_is_closed_while_it_connects_is_not_connected() -> No
 
 async def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
-    with pytest.raises(UsageError, match=r'pip install "assentry\[realtime\]"'):
+    with pytest.raises(UsageError, match=r'pip install "\.\[realtime\]"'):
         await OpenAIRealtimeWebSocketModel().connect({"url": "ws://127.0.0.1:1"})
 
 

@@ -210,7 +210,7 @@ def test_without_the_driver_it_says_what_to_install() -> None:
         except UsageError as error:
             print(error)
     """
-    assert 'pip install "assentry[postgres]"' in python(inspect.cleandoc(code)).stdout
+    assert 'pip install ".[postgres]"' in python(inspect.cleandoc(code)).stdout
 
 
 # -- any loop, any thread, any process -------------------------------------------------------------

@@ -736,7 +736,7 @@ def test_without_the_extra_it_is_said_what_to_install() -> None:
                 print(error)
     """
     ended = python(inspect.cleandoc(code))
-    assert ended.stdout.count("pip install assentry[otel]") == 2, ended.stderr
+    assert ended.stdout.count('pip install ".[otel]"') == 2, ended.stderr
 
 
 def test_a_run_that_is_not_traced_loads_nothing_of_opentelemetry() -> None:

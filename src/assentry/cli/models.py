@@ -14,6 +14,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 from ..models.embedded_parts import INSTALL, LIBRARY, WEIGHTS, Part, check_files, missing_parts
 from .write import put, put_table, say
@@ -52,7 +53,7 @@ async def print_models(_options: Namespace) -> int:
 
 def _status(provider: Provider) -> str:
     if find_spec(provider.package) is None:
-        return f"not installed: pip install 'assentry[{provider.extra}]'"
+        return f"not installed: {install_hint(provider.extra)}"
     if provider.key is None:
         return "installed; its keys are those of each provider"
     return "ready" if os.environ.get(provider.key) else f"no key: set {provider.key}"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 from ..inbox import app
 from ..store.open import open_store
@@ -50,7 +51,7 @@ def _server(made: Any, options: Namespace) -> Any:
 
         from ..inbox.connection import TimedConnection
     except ImportError:
-        raise UsageError('The inbox is served by uvicorn: pip install "assentry[inbox]"') from None
+        raise UsageError(f"The inbox is served by uvicorn: {install_hint('inbox')}") from None
 
     class Server(uvicorn.Server):
         """A server that says where it is, and ends in good order."""

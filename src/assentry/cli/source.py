@@ -12,7 +12,7 @@ import msgspec
 
 from ..approval.decision import Decider, Decision
 from ..approval.terms import GrantTerms
-from ..core.wording import described
+from ..core.wording import described, install_hint
 from ..errors import AssentryError, Forbidden, GrantNotFound, Upstream, UsageError
 from ..inbox.headline import ShownQuestion, with_order
 from ..inbox.identity import ROLES, Identity
@@ -104,7 +104,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError:
-        raise UsageError('A server is reached with httpx: pip install "assentry[inbox]"') from None
+        raise UsageError(f"A server is reached with httpx: {install_hint('inbox')}") from None
     return httpx
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 from ..store.open import open_store
 from .write import put, put_json, put_table, when
@@ -26,7 +27,7 @@ async def accounts(options: Namespace, *, create: bool = False) -> AsyncIterator
         try:
             from ..inbox.accounts import accounts_of
         except ImportError as error:
-            raise UsageError(f'Users and tokens need more ({error}): pip install "assentry[inbox]"') from None
+            raise UsageError(f"Users and tokens need more ({error}): {install_hint('inbox')}") from None
         yield accounts_of(store)
 
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from msgspec.structs import asdict
 
+from ..core.wording import install_hint
 from ..errors import NotFound, UsageError
 from ..inbox.webhooks import Webhooks
 from ..store.open import open_store
@@ -66,7 +67,7 @@ async def test(options: Namespace) -> int:
     try:
         from ..inbox.dispatch import Dispatcher
     except ImportError as error:
-        raise UsageError(f'Sending messages needs more ({error}): pip install "assentry[inbox]"') from None
+        raise UsageError(f"Sending messages needs more ({error}): {install_hint('inbox')}") from None
     async with open_store(options.url, create=False) as store:
         hook = next((each for each in await Webhooks(store).all() if each.id == options.webhook), None)
         if hook is None:

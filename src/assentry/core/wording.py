@@ -50,3 +50,8 @@ def worded(error: BaseException) -> str:
         words = ""
     name = type(error).__name__
     return clean_text(f"{name}: {words}" if words else name)[0]
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra, for a message about a library that is missing."""
+    return f'pip install ".[{extra}]", in the folder of Assentry\'s source'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,5 +31,5 @@ def app(store: Store, auth: Any = None, *, title: str = "Assentry", agents: Coll
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("assentry"):
             raise
-        raise UsageError(f'The inbox needs {error.name}: pip install "assentry[inbox]".') from None
+        raise UsageError(f"The inbox needs {error.name}: {install_hint('inbox')}.") from None
     return make_app(store, auth, title, agents)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.digest import canonical
+from ..core.wording import install_hint
 from ..errors import BadSignature, UnreadableState, UsageError
 from ..store.audit import SavedHead, heads_of
 from ..store.store import Store
@@ -32,7 +33,7 @@ try:
         load_pem_public_key,
     )
 except ImportError as error:
-    raise UsageError(f'Seals need more ({error}): pip install "assentry[inbox]"') from None
+    raise UsageError(f"Seals need more ({error}): {install_hint('inbox')}") from None
 
 
 class Seal(Struct, kw_only=True, forbid_unknown_fields=True):

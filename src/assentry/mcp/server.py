@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from typing_extensions import Unpack
 
 from ..core import allowed
-from ..core.wording import described, shortened, worded
+from ..core.wording import described, install_hint, shortened, worded
 from ..definitions.context import RunContextWrapper
 from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail, guardrails_of
 from ..definitions.tool import FailureText, Tool, default_tool_error_function
@@ -50,7 +50,7 @@ log = logging.getLogger("assentry.mcp")
 
 _numbers = itertools.count()
 
-MISSING = 'MCP servers need the MCP SDK, which is not installed ({}): pip install "assentry[mcp]"'
+MISSING = "MCP servers need the MCP SDK, which is not installed ({}): " + install_hint("mcp")
 
 
 class MCPServerOptions(TypedDict, total=False):
@@ -154,7 +154,7 @@ class _Here:
 
 
 class MCPServer(ConnectedServer):
-    """The base class of MCP servers. Needs `pip install "assentry[mcp]"`.
+    """The base class of MCP servers. Needs `pip install ".[mcp]"`.
 
     Put a server into `Agent(mcp_servers=[...])`. It is connected during each run, or for as long as you keep it
     connected with `async with server:`.

@@ -15,6 +15,7 @@ from ..core import allowed
 from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
+from ..core.wording import install_hint
 from ..errors import ModelFailed, UsageError
 from .client import client_with, share_client
 from .failure import (
@@ -85,7 +86,7 @@ CACHING = allowed.one_of("5m", "1h").or_none
 
 
 class AnthropicModel:
-    """A model of Anthropic's Messages API. Needs `pip install "assentry[anthropic]"`.
+    """A model of Anthropic's Messages API. Needs `pip install ".[anthropic]"`.
 
     Without a `client`, an `anthropic.AsyncAnthropic`, one is made for each event loop when the model is first asked,
     from `ANTHROPIC_API_KEY` and the other `ANTHROPIC_...` environment variables. Retries and timeouts are the client's.
@@ -161,7 +162,7 @@ def _make_client() -> AsyncAnthropic:
     except ImportError as error:
         raise UsageError(
             f"Anthropic's models need the anthropic package, which is not installed ({error}): "
-            "pip install 'assentry[anthropic]'"
+            + install_hint("anthropic")
         ) from error
     try:
         client = AsyncAnthropic()

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core import allowed
 from ..core.transcript import Item
+from ..core.wording import install_hint
 from ..errors import UsageError
 from .failure import arguments_failure
 from .model import ModelRequest, ModelResponse
@@ -22,7 +23,7 @@ DIALECT = "litellm"
 class LitellmModel:
     """A model of any provider that LiteLLM knows, such as `"gemini/gemini-3-pro"`.
 
-    Needs `pip install "assentry[litellm]"`. `base_url` and `api_key` are passed to LiteLLM; without them it reads the
+    Needs `pip install ".[litellm]"`. `base_url` and `api_key` are passed to LiteLLM; without them it reads the
     environment variables of the provider. A failure raises `ModelFailed`.
     """
 
@@ -80,6 +81,6 @@ def _library() -> Any:
         import litellm
     except ImportError as error:
         raise UsageError(
-            f"LitellmModel needs the litellm package, which is not installed ({error}): pip install 'assentry[litellm]'"
+            f"LitellmModel needs the litellm package, which is not installed ({error}): {install_hint('litellm')}"
         ) from error
     return litellm

@@ -67,7 +67,7 @@ INCOMPLETE = {
 
 
 class OpenAIChatCompletionsModel:
-    """A model of the Chat Completions API, OpenAI's or any server's. Needs `pip install "assentry[openai]"`.
+    """A model of the Chat Completions API, OpenAI's or any server's. Needs `pip install ".[openai]"`.
 
     Another server is named by the client, `AsyncOpenAI(base_url=..., api_key=...)`, or by `OPENAI_BASE_URL`. Without an
     `openai_client` one is made for each event loop when the model is first asked, as for `OpenAIResponsesModel`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ..core.wording import install_hint
 from ..errors import ModelFailed, UsageError
 from .client import share_client
 from .failure import is_passing, status_failure, stream_failure, unreachable_failure, without_secrets
@@ -28,7 +29,7 @@ def _make_client() -> AsyncOpenAI:
         from openai import AsyncOpenAI
     except ImportError as error:
         raise UsageError(
-            f"OpenAI's models need the openai package, which is not installed ({error}): pip install 'assentry[openai]'"
+            f"OpenAI's models need the openai package, which is not installed ({error}): {install_hint('openai')}"
         ) from error
     if not os.environ.get("OPENAI_API_KEY"):
         raise UsageError(

@@ -38,7 +38,7 @@ INCOMPLETE = {
 
 
 class OpenAIResponsesModel:
-    """A model of OpenAI's Responses API, or of a server that speaks it. Needs `pip install "assentry[openai]"`.
+    """A model of OpenAI's Responses API, or of a server that speaks it. Needs `pip install ".[openai]"`.
 
     Without an `openai_client` one is made for each event loop when the model is first asked, from `OPENAI_API_KEY`,
     `OPENAI_BASE_URL` and the other `OPENAI_...` environment variables. Your own client, an `openai.AsyncOpenAI`, is

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from msgspec.json import encode
 
 from ..core import allowed
-from ..core.wording import worded
+from ..core.wording import install_hint, worded
 from ..errors import ModelFailed, UsageError
 from ..models.failure import is_passing, status_failure, unreachable_failure, without_secrets
 from ..version import __version__
@@ -54,7 +54,7 @@ NO_PONG = 1011
 
 
 class OpenAIRealtimeWebSocketModel(RealtimeModel):
-    """A model of OpenAI's Realtime API, or of a server that speaks it. Needs `pip install "assentry[realtime]"`.
+    """A model of OpenAI's Realtime API, or of a server that speaks it. Needs `pip install ".[realtime]"`.
 
     `RealtimeModelConfig` has the address and the key. `OPENAI_API_KEY` is sent over wss:// only; a key that is given is
     sent to any address. A setting `model_name` takes precedence over `model`.
@@ -130,7 +130,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         except ImportError as error:
             raise UsageError(
                 f"Realtime models need the websockets package, which is not installed ({error}): "
-                'pip install "assentry[realtime]"'
+                + install_hint("realtime")
             ) from error
 
         class Connect(connect):

@@ -24,7 +24,7 @@ PAGE = 100
 
 
 class OpenAIConversationsSession:
-    """A conversation that OpenAI keeps. Needs `pip install "assentry[openai]"`.
+    """A conversation that OpenAI keeps. Needs `pip install ".[openai]"`.
 
     Without a `conversation_id` a new conversation is made when the session is first used; then `session_id` is its id.
     Without an `openai_client` one is made from the `OPENAI_...` environment variables. The API has no way to write

@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core import allowed
+from ..core.wording import install_hint
 from ..errors import UsageError
 from .stored import SESSION_ID, Shared, Statements, StoredSession, Work, share
 
@@ -21,7 +22,7 @@ TIMEOUT = allowed.Values(
 
 
 class PostgresSession(StoredSession):
-    """A conversation in a Postgres database. Needs `pip install "assentry[postgres]"`.
+    """A conversation in a Postgres database. Needs `pip install ".[postgres]"`.
 
     The url has libpq's format: `postgresql://user:password@host/database`. Any number of sessions,
     threads, event loops and processes may use one database at once, and a `PostgresStore` may use it too; sessions
@@ -43,7 +44,7 @@ class PostgresSession(StoredSession):
             from .postgres_server import SessionServer, address, shown  # imports psycopg
         except ImportError as error:
             raise UsageError(
-                f'PostgresSession needs psycopg, which is not installed ({error}): pip install "assentry[postgres]"'
+                f"PostgresSession needs psycopg, which is not installed ({error}): {install_hint('postgres')}"
             ) from error
         allowed.check_option("PostgresSession", "timeout", timeout, TIMEOUT, UsageError)
         self._timeout = timeout

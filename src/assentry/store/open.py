@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _sqlite() -> type[SQLiteStore]:
     try:
         from .sqlite import SQLiteStore
     except ImportError as error:
-        raise UsageError(f'A store in SQLite needs more ({error}): pip install "assentry[store]"') from None
+        raise UsageError(f"A store in SQLite needs more ({error}): {install_hint('store')}") from None
     return SQLiteStore
 
 
@@ -60,5 +61,5 @@ def _postgres() -> type[PostgresStore]:
     try:
         from .postgres import PostgresStore
     except ImportError as error:
-        raise UsageError(f'A store in Postgres needs more ({error}): pip install "assentry[postgres]"') from None
+        raise UsageError(f"A store in Postgres needs more ({error}): {install_hint('postgres')}") from None
     return PostgresStore

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from ..core.wording import install_hint
 from ..errors import UsageError
 from .model import ScriptedCall
 from .realtime_connection import ClientConnection, ClientGone, Refusal
@@ -43,7 +44,7 @@ class RealtimeServer:
 
     It replies with one step after another, across connections; without steps, `responder` makes each reply. Text is
     spoken as a tone with its transcript, or sent as text if the session's output_modalities are ["text"]. The user's
-    turns are detected by loudness. With an `api_key`, other keys are refused. Needs `pip install "assentry[realtime]"`.
+    turns are detected by loudness. With an `api_key`, other keys are refused. Needs `pip install ".[realtime]"`.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class RealtimeServer:
         except ImportError as error:
             raise UsageError(
                 f"RealtimeServer needs the websockets package, which is not installed ({error}): "
-                'pip install "assentry[realtime]"'
+                + install_hint("realtime")
             ) from error
         self._server = await serve(
             self._serve,

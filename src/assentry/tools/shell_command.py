@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core.wording import holds
+from ..core.wording import holds, install_hint
 from ..errors import UnclearCommand, UsageError
 from .shell_tokens import COPIES, Tokens
 
@@ -106,7 +106,7 @@ class SimpleCommand:
 
 
 def parse_command(text: str) -> list[SimpleCommand]:
-    """Return every command that a line may run, in the order of the text. Needs `pip install "assentry[shell]"`.
+    """Return every command that a line may run, in the order of the text. Needs `pip install ".[shell]"`.
 
     Commands inside of pipelines, lists, groups, subshells, `if`, `while` and `$(...)` are part of it. Raise
     `UnclearCommand` if the line may run anything else: what cannot be read with certainty, commands whose name is known
@@ -149,8 +149,7 @@ def bash_grammar() -> Language:
         import tree_sitter_bash
     except ImportError as error:
         raise UsageError(
-            f"Reading command lines needs tree-sitter, which is not installed ({error.name}): "
-            "pip install 'assentry[shell]'"
+            f"Reading command lines needs tree-sitter, which is not installed ({error.name}): " + install_hint("shell")
         ) from None
     return tree_sitter.Language(tree_sitter_bash.language())
 

@@ -54,7 +54,7 @@ def allow_commands(*patterns: str | Sequence[str]) -> CommandRule:
       command writes a file or runs a program.
 
     Every command of a line must pass. Also asked about are assignments, redirections to or from files, and everything
-    that `parse_command` finds unclear. Needs `pip install "assentry[shell]"`.
+    that `parse_command` finds unclear. Needs `pip install ".[shell]"`.
     """
     if not patterns:
         raise InvalidDefinition("allow_commands needs at least one pattern, such as 'git status'.")

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ..core import allowed, codec
+from ..core.wording import install_hint
 from ..errors import InvalidDefinition, UnreadableState, UsageError
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -29,7 +30,7 @@ TRACING_OPTIONS = allowed.Options(
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """The destination and the content of a run's spans. Needs `pip install assentry[otel]`.
+    """The destination and the content of a run's spans. Needs `pip install ".[otel]"`.
 
     With an `endpoint`, spans are sent there in batches, by one thread of the process for each endpoint
     and key. With a `tracer_provider`, that provider gets the spans. With neither, OpenTelemetry's global
@@ -111,7 +112,7 @@ def exporter() -> ModuleType:
         from . import provider
     except ImportError as error:
         raise InvalidDefinition(
-            f"Tracing needs OpenTelemetry, which is not installed ({error.name}): pip install assentry[otel]"
+            f"Tracing needs OpenTelemetry, which is not installed ({error.name}): {install_hint('otel')}"
         ) from None
     return provider
 
