@@ -23,7 +23,7 @@ import pytest
 from assentry import Approve, PatchRefused, Runner, RunState, WorkspaceEditor
 from assentry.core import facts as f
 from assentry.tools.patch_format import read_patch
-from assentry.tools.workspace_plan import PLAN
+from assentry.tools.workspace_plan import EARLIER_PLAN, PLAN
 from tests.runtime.support import python
 from tests.tools import patch_program as program
 from tests.tools.patch_program import AFTER, BEFORE, LATER, PATCH, Case
@@ -158,6 +158,13 @@ def test_a_file_that_somebody_changed_after_the_kill_is_left_alone_until_they_pu
     assert texts(root) == before
     (root / "gone").write_text(BEFORE["gone"])
     assert look_again(root) == AFTER
+
+
+def test_a_plan_under_the_earlier_name_is_carried_out(nursery: Nursery) -> None:
+    root = half_done(nursery)
+    (root / PLAN).rename(root / EARLIER_PLAN)
+    assert look_again(root) == AFTER
+    assert not (root / EARLIER_PLAN).exists() and not (root / PLAN).exists()
 
 
 def test_whoever_deletes_the_plan_leaves_all_files_as_they_are(nursery: Nursery) -> None:

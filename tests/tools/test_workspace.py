@@ -29,7 +29,7 @@ from assentry.errors import NotAsShown, OutcomeUnknown
 from assentry.tools import workspace, workspace_files, workspace_plan
 from assentry.tools.patch_format import read_patch
 from assentry.tools.workspace_files import digest_of
-from assentry.tools.workspace_plan import PLAN, Changes
+from assentry.tools.workspace_plan import EARLIER_PLAN, PLAN, Changes
 from tests.runtime.support import HANGS
 from tests.tools.test_patch_format import in_patch
 
@@ -496,7 +496,7 @@ def test_what_was_shown_and_is_so_is_changed_and_other_files_are_not_compared(ro
 
 
 def test_no_patch_touches_the_plan(root: Path) -> None:
-    for path in (PLAN, f"{PLAN}/plan", f"src/{PLAN.upper()}/x"):
+    for path in (PLAN, f"{PLAN}/plan", f"src/{PLAN.upper()}/x", EARLIER_PLAN):
         assert "protected" in refused(root, f"*** Add File: {path}", "+x", protected=[])
 
 

@@ -36,7 +36,7 @@ from .workspace_files import (
     read_file,
     refusing,
 )
-from .workspace_plan import PLAN, ChangedMeanwhile, Changes, recover
+from .workspace_plan import EARLIER_PLAN, PLAN, ChangedMeanwhile, Changes, recover
 
 try:
     import fcntl
@@ -115,7 +115,7 @@ class WorkspaceEditor(TracedEditor):
         except (OSError, TypeError, ValueError, RuntimeError) as error:
             raise InvalidDefinition(f"WorkspaceEditor needs a directory as its root: {error}.") from None
         self._limit = max_file_bytes
-        self._protected = frozenset(_key(name) for name in (PLAN, *protected))
+        self._protected = frozenset(_key(name) for name in (PLAN, EARLIER_PLAN, *protected))
 
     @property
     def root(self) -> Path:

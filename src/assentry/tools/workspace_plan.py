@@ -38,6 +38,8 @@ from .workspace_files import (
 )
 
 PLAN = ".assentry-patch"
+EARLIER_PLAN = ".assent-patch"
+"""The directory's name under the product's earlier name."""
 """The directory of the plan, in the root. No patch may touch a file of this name."""
 FORWARD, BACK = "plan", "undo"
 """The plan's name in its directory: before it is taken back, and from then on."""
@@ -368,6 +370,8 @@ def _open(root: int) -> int | None:
 
     Raise `PatchRefused` if another user made it, or may have written to it: its plan is nobody's approved patch.
     """
+    with suppress(FileNotFoundError):
+        os.rename(EARLIER_PLAN, PLAN, src_dir_fd=root, dst_dir_fd=root)
     try:
         opened = os.open(PLAN, DIRECTORY, dir_fd=root)
     except FileNotFoundError:
