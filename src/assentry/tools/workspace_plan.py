@@ -371,6 +371,7 @@ def _open(root: int) -> int | None:
     Raise `PatchRefused` if another user made it, or may have written to it: its plan is nobody's approved patch.
     """
     with suppress(FileNotFoundError):
+        os.stat(EARLIER_PLAN, dir_fd=root, follow_symlinks=False)
         os.rename(EARLIER_PLAN, PLAN, src_dir_fd=root, dst_dir_fd=root)
     try:
         opened = os.open(PLAN, DIRECTORY, dir_fd=root)
