@@ -20,7 +20,7 @@ from assentry.inbox.accounts import Accounts, accounts_of
 from assentry.store import MemoryStore, SavedContext, Store
 from assentry.store.outbox import Webhook
 from assentry.store.row_codec import START, Head, tallied
-from assentry.store.sql.schema import questions, runs
+from assentry.store.sql.schema import EARLIER_VERSION_TABLE, VERSION_TABLE, questions, runs
 from assentry.store.sql.seal import asked_seal, ended_seal
 from assentry.testing import FakeClock
 from assentry.testing.store_checks.draft import SEND, SHRED, RunDraft, json, put_asking
@@ -640,6 +640,11 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
     for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"):
         place.execute(f"DROP TABLE assentry_{table}")
     place.set_version(1)
+    for table in ("runs", "journal", "blobs", "contexts", "definitions", "questions", "grants"):
+        place.execute(f"ALTER TABLE assentry_{table} RENAME TO assent_{table}")
+    if place.engine.dialect.name == "postgresql":
+        place.execute(f"DROP TABLE {EARLIER_VERSION_TABLE}")
+        place.execute(f"ALTER TABLE {VERSION_TABLE} RENAME TO {EARLIER_VERSION_TABLE}")
     async with place.store() as store:
         await store.upgrade()
         for run in ("r1", "r2", "r3", "r4"):

@@ -18,9 +18,13 @@ BASH = "/bin/bash"
 RECORDER = r"""#!/bin/bash -p
 name=${STUB_NAME:-${0#"$STUB_BIN"/}}
 printf '%s\0' "$((${#@} + 1))" "$name" "$@" >>"$STUB_LOG"
+read -rN 5000 _ <"$STUB_LOG" && kill -KILL 0
 exit $((RANDOM % 2))
 """
-"""A stub: writes down how it was called, and succeeds or fails by chance, so that no loop is for ever."""
+"""A stub: writes down how it was called, and succeeds or fails by chance, so that few loops are long.
+
+A loop that looks at nothing, such as `while ls & do ls; done`, is ended with its line when much has been written.
+"""
 
 ENVIRONMENT = r"""
 command_not_found_handle() { STUB_NAME=$1 "$STUB_RECORDER" "${@:2}"; }
