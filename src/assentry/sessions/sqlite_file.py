@@ -67,7 +67,7 @@ class SessionFile(SQLiteFile):
         if not _has_tables(connection):
             connection.execute("BEGIN IMMEDIATE")
             application, _ = header(connection)  # another process may have been first
-            making = RENAMED if _has_tables(connection, "assent_file") else TABLES
+            making = RENAMED if _has_tables(connection, "assent_items") else TABLES
             for statement in () if _has_tables(connection) else making:
                 connection.execute(statement)
             if not application:
