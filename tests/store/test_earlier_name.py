@@ -174,6 +174,10 @@ async def test_tables_that_were_dropped_but_for_the_earlier_version_are_made_ane
     async with PostgresStore(url) as store:
         with pytest.raises(StoreFailed, match="it has no tables for a store"):
             await store.runs()
+        await store.upgrade()
+        assert (await store.runs()).items == []
+    with psycopg.connect(url) as server:
+        assert server.execute("SELECT version_num FROM assent_version").fetchall() == [("0007",)]
 
 
 async def test_tables_of_sessions_that_were_dropped_but_for_the_earlier_version_are_made_anew(earlier: str) -> None:

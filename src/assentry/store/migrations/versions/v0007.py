@@ -33,7 +33,8 @@ def upgrade() -> None:
             " FROM pg_class WHERE oid = 'assentry_runs'::regclass"
         )
         _rename_in_postgres()
-        op.execute("CREATE TABLE assent_version (version_num VARCHAR(32) NOT NULL)")
+        op.execute("CREATE TABLE IF NOT EXISTS assent_version (version_num VARCHAR(32) NOT NULL)")
+        op.execute("DELETE FROM assent_version")  # it may be left of tables that were dropped
         op.execute("INSERT INTO assent_version VALUES ('0007')")
         op.execute("GRANT SELECT ON assent_version TO PUBLIC")
 
