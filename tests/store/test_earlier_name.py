@@ -198,6 +198,23 @@ async def test_tables_of_sessions_that_were_dropped_but_for_the_earlier_version_
     assert await again.get_items() == [ITEM]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_tables_of_sessions_that_are_new_turn_older_programs_away_too(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind == "sqlite":
+        address = str(tmp_path / "sessions.db")
+        await session_of(address).add_items([ITEM])
+        file = sqlite3.connect(address)
+        assert file.execute("SELECT version FROM assent_file").fetchall() == [(2,)]
+        file.close()
+    else:
+        address = request.getfixturevalue("postgres").database()
+        await session_of(address).add_items([ITEM])
+        with psycopg.connect(address) as server:
+            assert server.execute("SELECT version FROM assent_session_schema").fetchall() == [(2,)]
+
+
 async def test_who_was_granted_the_tables_of_sessions_may_use_them_after_the_upgrade(
     postgres: Server, tmp_path: Path
 ) -> None:

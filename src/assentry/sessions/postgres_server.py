@@ -45,9 +45,11 @@ RENAMED = (  # tables that were made under the earlier name, Assent; who may use
     "ALTER SEQUENCE assent_session_items_seq_seq RENAME TO assentry_session_items_seq_seq",
     "ALTER INDEX assent_session_items_of_session RENAME TO assentry_session_items_of_session",
     "ALTER INDEX assent_session_items_of_run RENAME TO assentry_session_items_of_run",
-    # A program under the earlier name finds a version here that it does not know.
-    "CREATE TABLE assent_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
-    f"INSERT INTO assent_session_schema SELECT {VERSION + 1}, tables FROM assentry_session_schema",
+)
+TURN_AWAY = (  # a program under the earlier name finds a version that it does not know, and makes no tables of its own
+    "CREATE TABLE IF NOT EXISTS assent_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
+    f"INSERT INTO assent_session_schema SELECT {VERSION + 1}, tables FROM assentry_session_schema"
+    " WHERE NOT EXISTS (SELECT FROM assent_session_schema)",
     "GRANT SELECT ON assent_session_schema TO PUBLIC",
 )
 # The order of a session's items is the order in which writers acquire this lock. In READ COMMITTED, and only there, a
@@ -91,7 +93,7 @@ class SessionServer(Server):
             with connection.transaction():
                 connection.execute(f"SELECT pg_advisory_xact_lock({MAKING})".encode())
                 making = RENAMED if _has_tables(connection, "assent_session_items") else TABLES
-                for statement in () if _has_tables(connection) else making:
+                for statement in () if _has_tables(connection) else (*making, *TURN_AWAY):
                     connection.execute(statement.encode())
         except psycopg.errors.DuplicateTable:
             if _has_tables(connection):  # another process made them meanwhile
