@@ -7,6 +7,7 @@ a run that waits after one approval, a user and a token.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from assentry import Agent, Approve, PostgresSession, Runner, SQLiteSession, function_tool
 from assentry.core.codec import decode_run
-from assentry.errors import StoreFailed
+from assentry.errors import SessionFailed, StoreFailed
 from assentry.inbox.accounts import accounts_of
 from assentry.sql.sqlite_connection import STORE
 from assentry.store import PostgresStore, SQLiteStore
@@ -27,6 +28,7 @@ from assentry.testing import ScriptedModel
 from tests.store.postgres import Server
 
 OLD = (Path(__file__).parent / "assent_v6.sql").read_text()
+ITEM: dict[str, Any] = {"role": "user", "content": "hello"}
 TOKEN = "assent_07bbfd43ac95d63f_CUFx7RkyEeFu_5yT53jE7ZBo59G1w9012GK_xkO_WiA"
 
 
@@ -146,6 +148,23 @@ async def test_no_table_or_index_keeps_the_earlier_name_but_for_what_turns_older
         file.close()
 
 
+async def test_what_turns_older_programs_away_is_where_the_tables_are(postgres: Server, tmp_path: Path) -> None:
+    make_file(tmp_path / "runs.db")
+    url, first = postgres.database(), postgres.database().rpartition("%3D")[2]
+    make_database(url, tmp_path / "runs.db")
+    before, after = url.rsplit("%3D", 1)
+    path = f"{before}%3D{first},{after}"
+    async with store_of(path) as store:
+        await store.upgrade()
+    await session_of(path).add_items([ITEM])
+    with psycopg.connect(url) as server:
+        assert server.execute("SELECT version_num FROM assent_version").fetchall() == [("0007",)]
+        assert server.execute("SELECT version FROM assent_session_schema").fetchall() == [(2,)]
+        tables = server.execute("SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace", (first,))
+        assert tables.fetchall() == [(0,)]
+    assert await session_of(url).get_items() == [ITEM]
+
+
 async def test_tables_that_were_dropped_but_for_the_earlier_version_are_made_anew(postgres: Server) -> None:
     url = postgres.database()
     with psycopg.connect(url) as server:
@@ -155,6 +174,69 @@ async def test_tables_that_were_dropped_but_for_the_earlier_version_are_made_ane
     async with PostgresStore(url) as store:
         with pytest.raises(StoreFailed, match="it has no tables for a store"):
             await store.runs()
+        await store.upgrade()
+        assert (await store.runs()).items == []
+    with psycopg.connect(url) as server:
+        assert server.execute("SELECT version_num FROM assent_version").fetchall() == [("0007",)]
+
+
+async def test_tables_of_sessions_that_were_dropped_but_for_the_earlier_version_are_made_anew(earlier: str) -> None:
+    session = session_of(earlier)
+    await session.add_items([ITEM, ITEM])
+    session.close()
+    if earlier.startswith("postgresql"):
+        with psycopg.connect(earlier) as server:
+            server.execute("DROP TABLE assentry_session_items, assentry_session_schema")
+    else:
+        file = sqlite3.connect(earlier)
+        file.executescript("DROP TABLE assentry_items; DROP TABLE assentry_file")
+        file.close()
+    again = session_of(earlier)
+    with suppress(SessionFailed):  # this process has used the tables that are gone
+        await again.get_items()
+    await again.add_items([ITEM])
+    assert await again.get_items() == [ITEM]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_tables_of_sessions_that_are_new_turn_older_programs_away_too(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind == "sqlite":
+        address = str(tmp_path / "sessions.db")
+        await session_of(address).add_items([ITEM])
+        file = sqlite3.connect(address)
+        assert file.execute("SELECT version FROM assent_file").fetchall() == [(2,)]
+        file.close()
+    else:
+        address = request.getfixturevalue("postgres").database()
+        await session_of(address).add_items([ITEM])
+        with psycopg.connect(address) as server:
+            assert server.execute("SELECT version FROM assent_session_schema").fetchall() == [(2,)]
+
+
+async def test_who_was_granted_the_tables_of_sessions_may_use_them_after_the_upgrade(
+    postgres: Server, tmp_path: Path
+) -> None:
+    make_file(tmp_path / "runs.db")
+    url = postgres.database()
+    make_database(url, tmp_path / "runs.db")
+    with psycopg.connect(url) as server:
+        server.execute(
+            "CREATE ROLE granted LOGIN; GRANT SELECT, INSERT, DELETE ON assent_session_items TO granted;"
+            "GRANT SELECT ON assent_session_schema TO granted"
+        )
+        row = server.execute("SELECT current_schema()").fetchone()
+        assert row is not None
+        server.execute(f"GRANT USAGE ON SCHEMA {row[0]} TO granted".encode())
+    await session_of(url).add_items([ITEM])
+    async with store_of(url) as store:
+        await store.upgrade()
+    granted = url.replace("//assentry@", "//granted@")
+    assert await session_of(granted).get_items() == [ITEM]
+    with psycopg.connect(granted) as server:  # as a program under the earlier name does
+        assert server.execute("SELECT version FROM assent_session_schema").fetchall() == [(2,)]
+        assert server.execute("SELECT version_num FROM assent_version").fetchall() == [("0007",)]
 
 
 def test_a_run_that_was_saved_under_the_earlier_name_tells_its_version() -> None:

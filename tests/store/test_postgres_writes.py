@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -28,6 +29,7 @@ from assentry.errors import AssentryError, LeaseLost, Overtaken, RunBusy, RunFin
 from assentry.runtime.sync import block
 from assentry.store import Change, Lease, PostgresStore, SavedContext, SQLiteStore
 from assentry.store.row_codec import LARGE
+from assentry.store.sql import postgres_server
 from assentry.store.sql.schema import metadata
 from assentry.testing import FakeClock
 from tests.store.postgres import Server
@@ -470,6 +472,25 @@ async def test_a_change_that_waits_for_a_renewal_follows_it(url: str) -> None:
         async with meanwhile(url, [RENEWED]) as runs_into:
             await runs_into(script.write(f.Said(js("more")), lease=lease))
         assert len((await store.read("r1")).facts) == 3
+
+
+async def test_a_wait_for_the_lock_of_an_upgrade_does_not_put_the_clock_forward(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = [0.0]
+    here = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], time=time.time)
+    monkeypatch.setattr(postgres_server, "time", here)
+    async with made(url) as store:
+        change = (await Script(store).begin()).change(f.Cancelled("ann"))
+        passed[0] += 2 * postgres_server.FRESH  # so it reads the server's clock anew
+        with psycopg.connect(url) as holder:
+            holder.execute("LOCK TABLE assentry_version IN ACCESS EXCLUSIVE MODE")
+            task = asyncio.ensure_future(store.append(change))
+            await asyncio.to_thread(_blocked, url, holder.info.backend_pid)
+            passed[0] += 3600
+            holder.commit()
+        await asyncio.wait_for(task, 60)
+        assert abs(store.clock() - time.time()) < 60  # the server is on this machine
 
 
 async def test_a_change_that_waits_for_another_is_overtaken_and_writes_nothing(url: str) -> None:

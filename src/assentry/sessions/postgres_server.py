@@ -35,16 +35,22 @@ TABLES = (
     "CREATE TABLE assentry_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
     f"INSERT INTO assentry_session_schema VALUES ({VERSION}, gen_random_uuid())",
 )
-RENAMED = (  # tables that were made under the earlier name, Assent
-    TABLES[3],
-    f"INSERT INTO assentry_session_schema SELECT {VERSION}, tables FROM assent_session_schema",
-    # A program under the earlier name finds a version here that it does not know.
-    f"UPDATE assent_session_schema SET version = {VERSION + 1}",
+RENAMED = (  # tables that were made under the earlier name, Assent; who may use them still may
+    # From here on, look and create only where the tables are: the search path may have another schema before.
+    "SELECT set_config('search_path', relnamespace::regnamespace::text, true)"
+    " FROM pg_class WHERE oid = 'assent_session_schema'::regclass",
+    "ALTER TABLE assent_session_schema RENAME TO assentry_session_schema",
     "ALTER TABLE assent_session_items RENAME TO assentry_session_items",
     "ALTER INDEX assent_session_items_pkey RENAME TO assentry_session_items_pkey",
     "ALTER SEQUENCE assent_session_items_seq_seq RENAME TO assentry_session_items_seq_seq",
     "ALTER INDEX assent_session_items_of_session RENAME TO assentry_session_items_of_session",
     "ALTER INDEX assent_session_items_of_run RENAME TO assentry_session_items_of_run",
+)
+TURN_AWAY = (  # a program under the earlier name finds a version that it does not know, and makes no tables of its own
+    "CREATE TABLE IF NOT EXISTS assent_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
+    f"INSERT INTO assent_session_schema SELECT {VERSION + 1}, tables FROM assentry_session_schema"
+    " WHERE NOT EXISTS (SELECT FROM assent_session_schema)",
+    "GRANT SELECT ON assent_session_schema TO PUBLIC",
 )
 # The order of a session's items is the order in which writers acquire this lock. In READ COMMITTED, and only there, a
 # statement sees everything committed before it began; so statements after the lock see all earlier writes under it.
@@ -86,8 +92,8 @@ class SessionServer(Server):
         try:
             with connection.transaction():
                 connection.execute(f"SELECT pg_advisory_xact_lock({MAKING})".encode())
-                making = RENAMED if _has_tables(connection, "assent_session_schema") else TABLES
-                for statement in () if _has_tables(connection) else making:
+                making = RENAMED if _has_tables(connection, "assent_session_items") else TABLES
+                for statement in () if _has_tables(connection) else (*making, *TURN_AWAY):
                     connection.execute(statement.encode())
         except psycopg.errors.DuplicateTable:
             if _has_tables(connection):  # another process made them meanwhile

@@ -42,10 +42,11 @@ RENAMED = (  # the tables of files that were made under the earlier name, Assent
     "ALTER TABLE assent_items RENAME TO assentry_items",
     TABLES[1],
     TABLES[2],
-    # A program under the earlier name finds a version here that it does not know.
     "DROP TABLE assent_file",
-    "CREATE TABLE assent_file (id BLOB NOT NULL, version INTEGER NOT NULL)",
-    f"INSERT INTO assent_file SELECT id, {VERSION + 1} FROM assentry_file",
+)
+TURN_AWAY = (  # a program under the earlier name finds a version that it does not know, and makes no tables of its own
+    "CREATE TABLE IF NOT EXISTS assent_file (id BLOB NOT NULL, version INTEGER NOT NULL)",
+    f"INSERT INTO assent_file SELECT id, {VERSION + 1} FROM assentry_file WHERE NOT EXISTS (SELECT * FROM assent_file)",
 )
 
 
@@ -67,8 +68,8 @@ class SessionFile(SQLiteFile):
         if not _has_tables(connection):
             connection.execute("BEGIN IMMEDIATE")
             application, _ = header(connection)  # another process may have been first
-            making = RENAMED if _has_tables(connection, "assent_file") else TABLES
-            for statement in () if _has_tables(connection) else making:
+            making = RENAMED if _has_tables(connection, "assent_items") else TABLES
+            for statement in () if _has_tables(connection) else (*making, *TURN_AWAY):
                 connection.execute(statement)
             if not application:
                 connection.execute(f"PRAGMA application_id={SESSIONS}")

@@ -197,6 +197,8 @@ class StoreServer(Server):
     def _do(self, work: Work[R], begin: str | None) -> R:
         def timed(link: PooledConnection) -> R:
             if self.clock.stale:
+                if link.pipeline is not None:
+                    link.pipeline.sync()  # a wait for the version's lock is no part of the time measured
                 self._read_clock(link.connection)
             return work(PostgresTransaction(link))
 

@@ -27,9 +27,16 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
         _rename_in_sqlite()
     else:
+        # From here on, look and create only where the tables are: the search path may have another schema before.
+        op.execute(
+            "SELECT set_config('search_path', relnamespace::regnamespace::text, true)"
+            " FROM pg_class WHERE oid = 'assentry_runs'::regclass"
+        )
         _rename_in_postgres()
-        op.execute("CREATE TABLE assent_version (version_num VARCHAR(32) NOT NULL)")
+        op.execute("CREATE TABLE IF NOT EXISTS assent_version (version_num VARCHAR(32) NOT NULL)")
+        op.execute("DELETE FROM assent_version")  # it may be left of tables that were dropped
         op.execute("INSERT INTO assent_version VALUES ('0007')")
+        op.execute("GRANT SELECT ON assent_version TO PUBLIC")
 
 
 def _rename_in_sqlite() -> None:
