@@ -13,7 +13,8 @@ from msgspec import Raw
 from assentry import Agent, Approve, Edit, Runner, Secret, function_tool
 from assentry.core import facts as f
 from assentry.store import MemoryStore, SQLiteStore, Store
-from assentry.store.record import Question
+from assentry.store.chain import ExactJournal
+from assentry.store.record import Entry, Question
 from assentry.store.sql.statement import Transaction
 from assentry.testing import ScriptedModel, call
 from assentry.testing.store_checks.draft import asking
@@ -176,3 +177,40 @@ async def test_a_wrong_digest_of_a_settled_question_says_who_settled_it() -> Non
         answer = await web.post(path, json={"type": "approve"}, headers={"If-Match": '"wrong"'})
     assert answer.status_code == answer.json()["status"] == 409
     assert (answer.json()["by"], answer.json()["verdict"]) == ("ann", "approve")
+
+
+class WrittenWhileReadStore(SQLiteStore):
+    """A store in which a run goes on just before a part of its journal is read."""
+
+    go_on: Any = None
+
+    async def history(self, run_id: str, *, kinds: Any = None, **options: Any) -> list[Entry]:
+        if kinds is None and self.go_on is not None:
+            go_on, self.go_on = self.go_on, None
+            await go_on()
+        return await super().history(run_id, kinds=kinds, **options)
+
+    async def journal(self, run_id: str) -> ExactJournal:
+        if self.go_on is not None:
+            go_on, self.go_on = self.go_on, None
+            await go_on()
+        return await super().journal(run_id)
+
+
+@pytest.mark.parametrize("path", ["/api/runs/{run}/journal", "/runs/{run}", "/questions/{id}", "/api/audit"])
+async def test_a_secret_that_is_written_while_a_page_is_read_is_not_on_it(tmp_path: Path, path: str) -> None:
+    store, key = WrittenWhileReadStore(tmp_path / "runs.db"), "hunter2-of-the-vault"
+    steps = [call("pay", {"number": 1}), call("unlock", {"key": key}), call("pay", {"number": 2})]
+    agent = Agent(name="Clerk", tools=[look, pay, unlock], model=ScriptedModel(steps))
+    result = await Runner.run(agent, "Go on.", store=store)
+    question = await store.question(result.interruptions[0].id)
+
+    async def go_on() -> None:
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+        await Runner.run(agent, await store.load(question.run), store=store)
+
+    store.go_on = go_on
+    async with client(store, "zoe", "operator") as web:
+        page = await web.get(path.format(run=question.run, id=question.id))
+    assert page.status_code == 200 and store.go_on is None
+    assert key in str(await store.lines(question.run)) and key not in page.text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assentry import AgentRegistry, Approve, Reject, Runner, RunState, function_tool
+from assentry import AgentRegistry, Approve, Reject, Runner, RunState, function_tool, handoff
 from assentry.engines import Worker
 from assentry.errors import AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
 from assentry.realtime import (
@@ -386,5 +386,37 @@ def test_who_is_told_of_a_question_finds_it_in_the_store(stores: Any) -> None:
             assert (await there.question(event.item.id)).digest == event.item.digest
         for store in {id(here): here, id(there): there}.values():
             await store.close()
+
+    asyncio.run(main())
+
+
+def test_an_agent_that_takes_over_while_the_model_is_connected_again_speaks_then() -> None:
+    async def main() -> None:
+        model, begun, may_end = FakeModel(), asyncio.Event(), asyncio.Event()
+        send_event = model.send_event
+
+        async def take_over(ctx: Any) -> None:
+            begun.set()
+            await may_end.wait()
+
+        async def send_during_handoff(event: Any) -> None:
+            await send_event(event)
+            if model.connects == 2 and not may_end.is_set():  # the model was told that it is still the first agent
+                may_end.set()
+                await until(lambda: session.agent.name == "Billing")
+
+        billing = RealtimeAgent("Billing", instructions="Bill.", tools=[refund])
+        agent = RealtimeAgent("Desk", instructions="Help.", handoffs=[handoff(billing, on_handoff=take_over)])
+        async with await RealtimeRunner(agent, model=model, config=ONCE).run() as session:
+            model.reply(called("transfer_to_billing"))
+            await begun.wait()
+            model.send_event = send_during_handoff  # type: ignore[method-assign]
+            model.drop()
+            await until(lambda: model.connects == 2 and may_end.is_set())
+            await settle(100)
+            assert [update.instructions for update in model.updates] == ["Help.", "Help.", "Bill."]
+            model.reply(called("refund", '{"amount": 9}', "call_2"))
+            [question] = await until(lambda: session.pending_approvals)
+            assert question.name == "refund"
 
     asyncio.run(main())

@@ -914,6 +914,7 @@ WRONG: list[tuple[str, Any]] = [
     ("hooks", "hooks"),
     ("reset_tool_choice", "no"),
     ("handoff_description", 5),
+    ("handoff_description", type("Words", (str,), {})("Knows refunds.")),
     ("tools", None),
     ("tools", "send"),
     ("tools", [5]),

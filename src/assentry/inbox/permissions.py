@@ -34,7 +34,8 @@ class JournalView:
     """The journal of a run as somebody may see it, read in parts.
 
     Of a run that calls no tool with secret arguments, only the part is read, and the few facts that say what is secret.
-    Of any other run all facts are read, since a later one may quote a secret of an earlier one.
+    Of any other run all facts are read, since a later one may quote a secret of an earlier one. A fact that the record
+    does not count is not shown: it may have been written after the view looked for secrets.
 
     Args:
         who: The reader.
@@ -44,7 +45,7 @@ class JournalView:
     """
 
     def __init__(self, who: Identity, store: Store, record: RunRecord, *, payloads: bool = False) -> None:
-        self._who, self._store, self._run = who, store, record.id
+        self._who, self._store, self._run, self._seq = who, store, record.id, record.seq
         self._trusted = who.may("decide") and (record.started_by is None or record.started_by != who.name)
         self._payloads = payloads
         self._plain: bool | None = None
@@ -65,13 +66,15 @@ class JournalView:
         return any(entry.fact.get("fact") != "defined" and text in encode(entry.fact) for entry in found)
 
     async def part(self, after: int = 0, limit: int | None = None) -> list[Entry]:
-        """Return the entries after the first `after`, at most `limit`."""
+        """Return the entries after the first `after`, at most `limit`, up to the last one that the record counts."""
+        known = max(0, self._seq - after)
+        limit = known if limit is None else min(limit, known)
         if await self.is_plain():
             return await self._store.history(self._run, after=after, limit=limit, payloads=self._payloads)
         if self._whole is None:
             entries = await self._store.history(self._run, payloads=self._payloads)
             self._whole = entries, await all_questions(self._store, self._run)
-        shown = slice(after, None if limit is None else after + limit)
+        shown = slice(after, after + limit)
         return masked_journal(*self._whole, lambda each: may_see(self._who, each), trusted=self._trusted, shown=shown)
 
     async def find(self, text: str, *kinds: str) -> list[int]:
@@ -105,5 +108,6 @@ async def may_have_journal(who: Identity, store: Store, run: str) -> bool:
     """Return True if nothing in the journal of a run is masked for somebody; an administrator sees everything."""
     if who.may("manage"):
         return True
-    view = JournalView(who, store, await store.record(run))
-    return await view.is_plain() or await view.part() == await store.lines(run)
+    record = await store.record(run)
+    view = JournalView(who, store, record)
+    return await view.is_plain() or await view.part() == (await store.lines(run))[: record.seq]

@@ -449,6 +449,8 @@ class RealtimeSession(m.RealtimeModelListener):
         self._look()  # the user hears of what happened meanwhile; the model has it from here
         self._outbox.clear()
         restored = conversation.restore(offer, journal.run, journal.past)  # what comes from now on is sent after this
+        if offer.place != journal.run.agent:  # another agent took over after the settings were made
+            self._post(SendToModel(configure=True))
         if restored is not None:
             await self._model.send_event(restored)
         if conversation.loss is not None:

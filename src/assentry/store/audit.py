@@ -163,10 +163,10 @@ async def export_journals(
     damaged, withheld = [] if damaged is None else damaged, list[str]()
     async for run in runs_of(store):
         try:
+            journal = await store.journal(run)  # first: what is written later is looked at too, and not exported
             if may_have is not None and not await may_have(run):
                 withheld.append(run)
                 continue
-            journal = await store.journal(run)
             lines = list(_lines(journal))
         except UnreadableState as error:
             damaged.append(str(error))
