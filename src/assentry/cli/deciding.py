@@ -34,7 +34,7 @@ async def confirm_and_decide(options: Namespace, decision: Decision, grant: Gran
                 instead = "" if following is None else f" Question {following.id} took its place."
                 say(f"It was decided already. Nothing was recorded.{instead}")
                 return 1
-            if not confirm(f"{_worded(decision, grant)}{'' if by is None else f' as {spell_out(by)}'}?"):
+            if not confirm(f"{_describe_decision(decision, grant)}{'' if by is None else f' as {spell_out(by)}'}?"):
                 say("Nothing was decided.")
                 return 1
             digest, shown = question.digest, shown_hash(question)
@@ -77,7 +77,7 @@ def _decision(options: Namespace) -> Decision:
     return Reject(options.message) if options.verdict == "reject" else Approve()
 
 
-def _worded(decision: Decision, grant: GrantTerms | None) -> str:
+def _describe_decision(decision: Decision, grant: GrantTerms | None) -> str:
     """Return the decision in words, for the confirmation."""
     match decision:
         case Edit(arguments=arguments, tool=tool):

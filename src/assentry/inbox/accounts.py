@@ -255,7 +255,7 @@ class Accounts:
         """Return a token for a link that signs this user in: once, and within ten minutes."""
 
         def work(transaction: Transaction) -> str:
-            return self._kept(transaction, "link", _need_enabled(transaction, name), LINK_LASTS)
+            return self._keep_secret(transaction, "link", _need_enabled(transaction, name), LINK_LASTS)
 
         return await self._rows.write(work)
 
@@ -304,9 +304,9 @@ class Accounts:
 
     def _begin(self, transaction: Transaction, user: UserRow) -> str:
         transaction.do(sql.END_OLD, now=self._rows.now())
-        return self._kept(transaction, "cookie", user, LASTS)
+        return self._keep_secret(transaction, "cookie", user, LASTS)
 
-    def _kept(self, transaction: Transaction, kind: Literal["cookie", "link"], user: UserRow, lasts: int) -> str:
+    def _keep_secret(self, transaction: Transaction, kind: Literal["cookie", "link"], user: UserRow, lasts: int) -> str:
         """Store the hash of a new random value, and return the value."""
         value, now = secrets.token_urlsafe(32), self._rows.now()
         csrf = secrets.token_urlsafe(32) if kind == "cookie" else ""

@@ -90,11 +90,11 @@ def arguments_in_order(arguments: str, order: Collection[str]) -> str:
 
 def sentence_of(question: Question) -> str:
     """Return what a question is about, in one sentence; after an edit it says that something else ran."""
-    words = _asked(question)
+    words = _question_in_words(question)
     return f"{EDITED}{words}" if question.verdict == "edit" else words
 
 
-def _asked(question: Question) -> str:
+def _question_in_words(question: Question) -> str:
     if question.kind == "input":
         prompt = question.prompt
         lines = split_lines(prompt.strip()) if isinstance(prompt, str) else []
@@ -105,10 +105,10 @@ def _asked(question: Question) -> str:
         return f"Did this go through? {preview.sentence}" if preview and known else f"Did {question.tool} go through?"
     if preview and known:
         return preview.sentence
-    return f"Run {question.tool}{_told(question)}"
+    return f"Run {question.tool}{_arguments_in_words(question)}"
 
 
-def _told(question: Question) -> str:
+def _arguments_in_words(question: Question) -> str:
     """Return the first arguments of a call in words, and the names of the others."""
     if is_too_long(question.arguments):
         return f" with arguments that are {len(question.arguments):,} characters long"

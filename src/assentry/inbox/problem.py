@@ -88,24 +88,24 @@ def problem_of(error: Exception, request: Request) -> Problem:
         errors = [Invalid(".".join(map(str, each["loc"])), str(each["msg"])) for each in error.errors()]
         detail = f"The request is not valid: {'; '.join(f'{each.where}: {each.why}' for each in errors)}."
         title = "The request is not valid."
-        return _made("urn:assentry:invalid-request", title, 422, detail, instance, errors=errors)
+        return _make_problem("urn:assentry:invalid-request", title, 422, detail, instance, errors=errors)
     if isinstance(error, HTTPException):
         phrase = HTTPStatus(error.status_code).phrase
-        return _made("about:blank", phrase, error.status_code, str(error.detail), instance)
+        return _make_problem("about:blank", phrase, error.status_code, str(error.detail), instance)
     if not isinstance(error, AssentryError):
         log.error("A request failed", exc_info=error)
-        return _made("about:blank", "Internal Server Error", 500, FAILED, instance)
+        return _make_problem("about:blank", "Internal Server Error", 500, FAILED, instance)
     status, title = status_of(error), (type(error).__doc__ or "").split("\n", 1)[0]
     if status >= 500:
         log.error("A request failed: %s", error, exc_info=error)
     detail = str(error) if status < 500 else f"{title} {known_of(error)}"
-    made = _made(_type(type(error)), title, status, detail, instance)
+    made = _make_problem(_type(type(error)), title, status, detail, instance)
     if isinstance(error, AlreadyDecided):
         made = replace(made, by=error.by, verdict=error.verdict, at=error.at)
     return made
 
 
-def _made(type: str, title: str, status: int, detail: str, instance: str, **more: Any) -> Problem:
+def _make_problem(type: str, title: str, status: int, detail: str, instance: str, **more: Any) -> Problem:
     detail, instance = clean_text(detail)[0][:LONGEST_DETAIL], clean_text(instance)[0][:LONGEST_DETAIL]
     return Problem(type=type, title=title, status=status, detail=detail, instance=instance, **more)
 

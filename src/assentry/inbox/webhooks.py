@@ -138,11 +138,11 @@ def body_of(message: Message, question: Question | None, base_url: str | None) -
     if subject.verdict is not None and ended.verdict is not None:
         data |= {"verdict": ended.verdict, "by": ended.by}
     if question is not None:
-        data |= _told(masked(question))
+        data |= _message_about(masked(question))
     return msgspec.json.encode({"type": message.event, "timestamp": utc_time(message.at), "data": data})
 
 
-def _told(question: Question) -> dict[str, Any]:
+def _message_about(question: Question) -> dict[str, Any]:
     """Return what a message tells of a question whose secrets are masked."""
     preview = question.preview
     sentence = preview.sentence if preview is not None else ""

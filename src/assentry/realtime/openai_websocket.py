@@ -107,7 +107,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             raise UsageError("This realtime model is connected already: close it first, or use one for each session.")
         self._connecting, closings = True, self._closings
         try:
-            name, tracker = _checked(options, self.name)
+            name, tracker = _check_options(options, self.name)
             key = await _key(options)
             address = options.get("url") or ADDRESS + quote(name, safe="")
             self._tell(RealtimeModelConnectionStatusEvent("connecting"))
@@ -248,7 +248,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 # -- options -------------------------------------------------------------------------------------
 
 
-def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
+def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
     allowed.check_option("Realtime model", "options", options, DICT, UsageError)
     CONNECTION_OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
@@ -332,7 +332,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return status_failure(name, status, _said(error.response.body), retryable=is_passing(status))
+        return status_failure(name, status, _error_text(error.response.body), retryable=is_passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -344,7 +344,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 
-def _said(body: bytes | bytearray | None) -> str:
+def _error_text(body: bytes | bytearray | None) -> str:
     """Return what a server says with a refusal: the message of its error, or the beginning of its text."""
     text = bytes(body or b"").decode("utf-8", "replace").strip()
     try:

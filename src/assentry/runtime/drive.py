@@ -342,12 +342,12 @@ def drive_run(driver: Driver, *, release: bool = True) -> Coroutine[Any, Any, No
     An exception has the run's state as its `state` attribute. Without `release`, an exception leaves the lease to the
     caller, and the state too.
     """
-    work = _driven(driver, release)
+    work = _drive(driver, release)
     observer = driver.scope.hooks.observer
     return work if observer is None else observer.drive(work)
 
 
-async def _driven(driver: Driver, release: bool) -> None:
+async def _drive(driver: Driver, release: bool) -> None:
     try:
         if not driver.loaded and (driver.first is not None or driver.writer is not None):
             await _load_unless_stopped(driver)

@@ -77,10 +77,10 @@ def encoded(given: Any, whole: str = "arguments") -> bytes:
 def problems(error: ValidationError, whole: str = "arguments") -> str:
     """Describe the problems and their places in a few hundred characters; `whole` stands for a missing place."""
     found = error.errors(include_url=False, include_context=False)
-    return join_problems(_worded(each, whole) for each in found)
+    return join_problems(_problem_in_words(each, whole) for each in found)
 
 
-def _worded(each: Any, whole: str) -> str:
+def _problem_in_words(each: Any, whole: str) -> str:
     words, place = each["msg"], path_of(each["loc"])
     if each["type"] not in ("value_error", "assertion_error", "missing", "extra_forbidden") and _is_json(each["input"]):
         words = f"{words}, got {got(each['input'])}"

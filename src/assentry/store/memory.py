@@ -388,11 +388,11 @@ class MemoryStore(Store):
         self._news.listen()
         with self._locked():
             questions = self._questions.values()
-            asked = [news.asked(each) for each in questions if each.verdict is None and each.at >= since]
+            asked = [news.question_news(each) for each in questions if each.verdict is None and each.at >= since]
             ended = [news.question_end_news(each) for each in questions if (each.decided or -1) >= since]
             records = [kept.record for kept in self._runs.values() if kept.record.changed >= since]
             rested = [news.changed(each) for each in records if each.status != "working"]
-            begun = [news.begun(each) for each in records if each.status == "working" and each.began >= since]
+            begun = [news.run_begun_news(each) for each in records if each.status == "working" and each.began >= since]
             seen = [news.changed(each) for each in records if each.id in watched]
             lists = (asked, ended, rested, begun, seen)
             return news.merged([news.in_order(each)[: news.MOST_NEWS] for each in lists])

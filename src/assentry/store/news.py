@@ -54,7 +54,7 @@ def is_news(change: Change) -> bool:
     return bool(change.asked or change.settled)
 
 
-def asked(question: Question) -> News:
+def question_news(question: Question) -> News:
     """Return the news of an open question."""
     id, run, agent, tool = question.id, question.run, question.agent, question.tool
     return News(kind="question.asked", id=id, run=run, at=question.at, agent=agent, tool=tool)
@@ -84,7 +84,7 @@ def changed(record: RunRecord) -> News:
     return run_news(record.id, record.agent, record.status, record.waiting, record.seq, record.changed)
 
 
-def begun(record: RunRecord) -> News:
+def run_begun_news(record: RunRecord) -> News:
     """Return the news of a run that began and works."""
     return run_news(record.id, record.agent, record.status, record.waiting, record.seq, record.began)
 

@@ -505,7 +505,7 @@ class Store(ABC):
         """
         settled, stored = await self._decide(question_id, decision, by, digest, grant, known)
         terms = terms_from(grant, decision_from(decision))
-        return settled, None if terms is None else _given(stored.run(talks=False), settled, terms)
+        return settled, None if terms is None else _find_grant(stored.run(talks=False), settled, terms)
 
     async def _decide(
         self,
@@ -797,7 +797,7 @@ def _settled(shown: Question, asked: Question | None, stored: Stored) -> Questio
     return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at, shown=fact.shown)
 
 
-def _given(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None:
+def _find_grant(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None:
     """Return the grant with these terms that came with a decision, or covered its later calls before; else None."""
     path, call = run.asked[settled.id]
     state = run.at(path).calls[call]

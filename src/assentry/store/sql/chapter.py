@@ -131,7 +131,7 @@ def recent(transaction: Transaction, place: Place, *, whole: bool) -> Recent | N
     places = _named(numbers)
     rows = transaction.rows(_needed(len(places)), run=place.number, after=snapshot.seq, **places)
     tail = [row for row in rows if row[0] > snapshot.seq]
-    counting = _checked(place, {row[0]: row for row in rows}, numbers, hash)
+    counting = _check_rows(place, {row[0]: row for row in rows}, numbers, hash)
     if counting is None or as_bytes(tail[0][3] if tail else place.head.hash) != hash:
         return None
     return Recent(
@@ -166,7 +166,7 @@ def _named(numbers: list[int]) -> dict[str, int]:
     return {f"row{place}": seq for place, seq in enumerate(every)}
 
 
-def _checked(
+def _check_rows(
     place: Place, rows: Mapping[int, tuple[Any, ...]], numbers: list[int], end: bytes
 ) -> list[JournalRow] | None:
     """Return these rows; None unless the hash of each is in the row after it."""
