@@ -49,9 +49,9 @@ class Place:
             self.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{version:04}'")
 
     def clear(self) -> None:
-        """Delete all rows."""
+        """Delete all rows: those of runs first, as each write locks them, so that one under way is waited for."""
         with self.engine.begin() as connection:
-            for table in metadata.sorted_tables:
+            for table in sorted(metadata.sorted_tables, key=lambda table: table.name != "assentry_runs"):
                 connection.execute(delete(table))
 
 
