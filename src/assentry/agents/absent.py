@@ -1,0 +1,66 @@
+"""Names of the OpenAI Agents SDK that are not here, each with a sentence that says what to do instead.
+
+A name that is here does not belong in these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from ..errors import UsageError
+
+GUIDE = "docs/howto/from-openai-agents.md"
+"""The page that has every name of the SDK, and what became of it."""
+
+COMPUTER = "Assentry has no computer use; give the agent function tools for what it has to do"
+HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
+TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
+VOICE = "Assentry has no voice pipelines; use assentry.agents.realtime"
+
+ABSENT: dict[str, str] = {
+    **dict.fromkeys(("AsyncComputer", "Button", "Computer", "Environment"), COMPUTER),
+    **dict.fromkeys(("ComputerProvider", "ComputerTool", "ComputerToolCustomDataContext"), COMPUTER),
+    **dict.fromkeys(("ComputerToolCustomDataExtractor", "dispose_resolved_computers", "resolve_computer"), COMPUTER),
+    **dict.fromkeys(("ToolSearchCallItem", "ToolSearchOutputItem", "ToolSearchTool", "tool_namespace"), TOOL_SEARCH),
+    **dict.fromkeys(
+        (
+            "ShellToolContainerAutoEnvironment",
+            "ShellToolContainerNetworkPolicy",
+            "ShellToolContainerNetworkPolicyAllowlist",
+            "ShellToolContainerNetworkPolicyDisabled",
+            "ShellToolContainerNetworkPolicyDomainSecret",
+            "ShellToolContainerReferenceEnvironment",
+            "ShellToolContainerSkill",
+            "ShellToolEnvironment",
+            "ShellToolHostedEnvironment",
+            "ShellToolInlineSkill",
+            "ShellToolInlineSkillSource",
+            "ShellToolLocalEnvironment",
+            "ShellToolLocalSkill",
+            "ShellToolSkillReference",
+        ),
+        HOSTED_SHELL,
+    ),
+}
+"""Why a name is not here, and what to do, by the name."""
+
+
+class NotInAssentry(UsageError, ImportError):
+    """A name of the OpenAI Agents SDK that Assentry does not have."""
+
+
+def not_here(what: str, why: str) -> NotInAssentry:
+    """Return the error for a name or a module that is not here."""
+    return NotInAssentry(f"{what} is not in Assentry. {why}. See {GUIDE}.")
+
+
+def find_absent(module: str) -> Callable[[str], NoReturn]:
+    """Return a module's `__getattr__`, which says why a name of the SDK is not here."""
+
+    def find(name: str) -> NoReturn:
+        if name in ABSENT:
+            raise not_here(name, ABSENT[name])
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
