@@ -13,6 +13,8 @@ CACHE = "a cache: what it holds would be made again, the same"
 EQUIVALENT: dict[str, str] = {
     # the fold
     "fold.fold: 'not fact.path and root.closed is None' never": SHORT_CUT,
+    "fold._approved: 'state.question is not None and state.question.kind == \"approval\"' without "
+    "'state.question is not None'": NARROWING,
     "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
     "'fact.asked is None'": "a verdict on no question comes when a call is new, and then it has had none",
     "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
