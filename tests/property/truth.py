@@ -215,6 +215,7 @@ class Journalled(RuleBasedStateMachine):
         assert (run.turns, run.max_turns, run.said) == (place.turns, place.max_turns, place.said)
         assert (run.saved, len(run.entries), list(run.guards)) == (place.saved, place.entries, place.awaited)
         assert (run.said - run.watched, run.closed is not None) == (place.unwatched, place.closed)
+        assert (run.answering, run.concluding) == (place.answering, place.concluding)
 
     def the_model_is_never_owed_while_calls_are_open(self) -> None:
         for effect in owed(self.run):
