@@ -64,7 +64,7 @@ EQUIVALENT: dict[str, str] = {
     "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
     "without 'state.question is not None'": NARROWING,
     # the gate
-    "gate.read_arguments: 'len(given) * 4 > limit and (size := len(given.encode(\"utf-8\", \"replace\"))) > limit' "
+    'gate.read_arguments: \'len(given) * 4 > limit and (size := len(given.encode("utf-8", "replace"))) > limit\' '
     "without 'len(given) * 4 > limit'": SHORT_CUT,
     "gate.read_arguments: 'len(given) * 4 > limit' with '>=' for '>'": SHORT_CUT,
     "gate.read_arguments: 'not given.strip() and not tool.required' without 'not tool.required'": (
