@@ -10,7 +10,9 @@ import pytest
 
 from assentry import Agent, Edit, RunConfig, Runner, Secret, function_tool
 from assentry.core.mask import MASK
+from assentry.inbox.identity import Identity, Role
 from assentry.inbox.mask import masked_journal
+from assentry.inbox.permissions import JournalView
 from assentry.store import MemoryStore, SQLiteStore, Store
 from assentry.store.record import Entry, Question
 from assentry.testing import ScriptedModel, call
@@ -119,6 +121,25 @@ def test_calls_that_input_brings_along_are_hidden_too() -> None:
     text = json.dumps([entry.fact for entry in masked_journal(entries, [])])
     assert "another secret" not in text and "Go on with [masked]." in text
     assert KEY in text  # this run says that its own tools have no secrets
+
+
+@pytest.mark.parametrize("long", ["", "x" * 9000], ids=["short", "long"])
+async def test_arguments_of_hosted_calls_are_hidden_where_tools_have_secrets(tmp_path: Path, long: str) -> None:
+    """Nobody says which arguments of a provider's own calls are secret, so a viewer sees none of them."""
+    given = json.dumps({"card": "4111-secret", "note": long})
+    item = {"type": "mcp_call", "id": "m1", "server_label": "bank", "name": "charge", "arguments": given}
+    for store in (MemoryStore(), SQLiteStore(tmp_path / "a.db")):
+        question = await visit(store, [item, call("carry", {"what": "chest"})])
+        roles: dict[Role, bool] = {"viewer": False, "reviewer": True}
+        for role, sees in roles.items():
+            who, record = Identity("zoe", role), await store.record(question.run)
+            whole = await JournalView(who, store, record, payloads=True).part()
+            assert ("4111-secret" in str(whole)) is sees
+            async with client(store, "zoe", role) as web:
+                for path in (f"/api/runs/{question.run}/journal", f"/runs/{question.run}", f"/questions/{question.id}"):
+                    page = await web.get(path)
+                    assert page.status_code == 200 and (sees or "4111-secret" not in page.text)
+        await store.close()
 
 
 async def test_who_decides_sees_the_secrets_of_that_call_and_no_other() -> None:

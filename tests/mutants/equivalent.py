@@ -13,6 +13,8 @@ CACHE = "a cache: what it holds would be made again, the same"
 EQUIVALENT: dict[str, str] = {
     # the fold
     "fold.fold: 'not fact.path and root.closed is None' never": SHORT_CUT,
+    "fold._approved: 'state.question is not None and state.question.kind == \"approval\"' without "
+    "'state.question is not None'": NARROWING,
     "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
     "'fact.asked is None'": "a verdict on no question comes when a call is new, and then it has had none",
     "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
@@ -62,6 +64,9 @@ EQUIVALENT: dict[str, str] = {
     "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
     "without 'state.question is not None'": NARROWING,
     # the gate
+    'gate.read_arguments: \'len(given) * 4 > limit and (size := len(given.encode("utf-8", "replace"))) > limit\' '
+    "without 'len(given) * 4 > limit'": SHORT_CUT,
+    "gate.read_arguments: 'len(given) * 4 > limit' with '>=' for '>'": SHORT_CUT,
     "gate.read_arguments: 'not given.strip() and not tool.required' without 'not tool.required'": (
         "blank arguments that may not be blank do not fit either way; only the words differ"
     ),

@@ -151,6 +151,9 @@ JUDGES: dict[str, dict[str, Callable[[], None]]] = {
             "runtime/test_checks.py",
             "approval/test_grant_terms.py",
             "approval/test_deadlines.py",
+            "approval/test_previews.py",
+            "schema/test_exact_arguments.py",
+            "tools/test_hosted_tools.py",
             "runtime/test_doubt.py",
         ),
         "runtime": tests(

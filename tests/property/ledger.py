@@ -28,6 +28,7 @@ class Line:
     fills: Raw = field(default_factory=lambda: f.NOTHING)
     tool: str = ""
     digest: str | None = None
+    preview: Raw = field(default_factory=lambda: f.NOTHING)
     judged: bool = False
     may_run: bool = False
     running: bool = False
@@ -36,6 +37,8 @@ class Line:
     fence: int = 0
     """Of the lease that the last attempt was begun under."""
     in_vain: int = 0
+    void: int = 0
+    """How many attempts did nothing: the body was not entered."""
     late: list[f.Witnessed] = field(default_factory=list)
     outcome: Any = None
     done: bool = False
@@ -44,6 +47,8 @@ class Line:
     told: str | None = None
     approval: f.Approved | None = None
     passed: str | None = None
+    shown: f.Asked | None = None
+    """The question on which a person approved the call: the door compares the world with its preview."""
     branch: Path | None = None
     proposal: tuple[str, str] = ("", "")
     fingerprint: str | None = None
@@ -321,7 +326,8 @@ class Ledger:
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"
-            line.digest, line.approval, line.passed = fact.digest, None, None
+            line.digest, line.preview = fact.digest, fact.preview
+            line.approval = line.passed = line.shown = None
             line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         else:
             assert line.starts, "only a body can ask, and only what was started can be in doubt"
@@ -351,11 +357,13 @@ class Ledger:
         self._by_grant(fact)
         if question is not None:
             line.passed, line.in_vain = question.id, 0
+            line.shown = line.shown if question.kind == "doubt" else question
         line.judged = line.may_run = True
         line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         if fact.tool is not None:
             line.tool, line.fingerprint = fact.tool, fact.definition
-        line.digest = fact.digest or line.digest
+        if fact.digest is not None:
+            line.digest, line.preview = fact.digest, fact.preview
         line.edited = line.edited or (edit and question is not None)
         if question is None or question.kind != "doubt":
             line.approval = fact
@@ -404,6 +412,7 @@ class Ledger:
         assert line.fence == fact.fence, "an attempt of another lease is another's"
         line.running = False
         line.in_vain += 1
+        line.void += fact.by in ("runtime", "probe")
 
     @staticmethod
     def _alone(place: Place, line: Line) -> None:

@@ -140,6 +140,7 @@ class Machine(Journalled):
             options = [
                 f.Approved(call, "rule", args=chance.choice(ARGS), at=self.tick(), path=path),
                 f.Approved(call, "rule", fills=chance.choice(ARGS), at=self.tick(), path=path),
+                f.Approved(call, "code", digest="d", preview=chance.choice(ARGS), at=self.tick(), path=path),
                 f.Refused(call, "rule", at=self.tick(), path=path),
                 self.question(chance, path, call, "approval"),
                 self.question(chance, path, call, "approval"),
@@ -169,8 +170,9 @@ class Machine(Journalled):
         until = None if maybe(chance, 2) else self.now + chance.randint(-1, 12)
         args = chance.choice(ARGS) if kind == "approval" else f.NOTHING
         fills = chance.choice(ARGS) if kind == "approval" else f.NOTHING
+        preview = chance.choice(ARGS) if kind == "approval" else f.NOTHING
         more |= {"allowed": allowed, "until": until, "args": args, "fills": fills, "path": path, "at": self.tick()}
-        return asked(call, self.new_id("q"), kind, **more)
+        return asked(call, self.new_id("q"), kind, preview=preview, **more)
 
     def _execute(self, chance: Random, effect: f.Execute) -> None:
         path, call = effect.path, effect.call or ""
@@ -202,7 +204,7 @@ class Machine(Journalled):
             self.question(chance, path, call, "input"),
             *[self.question(chance, path, call, "input", voids=old.id) for old, _ in state.answers[-1:]],
             f.Stepped(call, chance.choice(["a", "b", ""]), js(1), path=path),
-            f.Left(call, state.attempt, chance.choice(["runtime", "probe"]), state.fence, path=path),
+            f.Left(call, state.attempt, chance.choice(["runtime", "probe", "tool"]), state.fence, path=path),
             f.Guarded("tool_output", "g", call=call, path=path),
             f.Witnessed(call, state.attempt, js("late"), path=path),
         ]

@@ -215,6 +215,7 @@ class Journalled(RuleBasedStateMachine):
         assert (run.turns, run.max_turns, run.said) == (place.turns, place.max_turns, place.said)
         assert (run.saved, len(run.entries), list(run.guards)) == (place.saved, place.entries, place.awaited)
         assert (run.said - run.watched, run.closed is not None) == (place.unwatched, place.closed)
+        assert (run.answering, run.concluding) == (place.answering, place.concluding)
 
     def the_model_is_never_owed_while_calls_are_open(self) -> None:
         for effect in owed(self.run):
@@ -238,14 +239,15 @@ class Journalled(RuleBasedStateMachine):
         assert (state.phase.name == "DONE") == line.done
         assert state.phase.name not in ("READY", "RUNNING", "DELEGATED") or line.may_run
         assert (bytes(state.args), bytes(state.fills)) == (bytes(line.args), bytes(line.fills))
-        assert (state.tool, state.digest) == (line.tool, line.digest)
+        assert (state.tool, state.digest, bytes(state.preview)) == (line.tool, line.digest, bytes(line.preview))
+        assert (state.shown, state.passed) == (line.shown, line.passed)
         assert (state.words, state.told) == (line.words, line.told)
         question = line.question
         fit = () if question is None else question.allowed or fits(line, question.kind)
         assert set(state.allowed()) == set(fit)
         assert (state.edited, state.fingerprint) == (line.edited, line.fingerprint)
         assert (list(state.answers), list(state.steps)) == (line.answers, line.steps)
-        assert (state.retries, list(state.witnessed)) == (line.in_vain, line.late)
+        assert (state.retries, state.void, list(state.witnessed)) == (line.in_vain, line.void, line.late)
         if type(line.outcome) is f.Finished and state.call.kind not in ("hook", "output"):
             told = "[A person changed this call" in (output_text(state) or "")
             assert told == line.edited, "the model is told what ran instead of what it proposed"

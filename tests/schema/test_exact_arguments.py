@@ -369,6 +369,15 @@ async def test_a_run_may_take_more_or_less() -> None:
     assert len(got[0]) == 11_000_000
 
 
+@pytest.mark.parametrize("text", ["y" * 42, "é" * 21])
+@pytest.mark.parametrize(("limit", "read"), [(50, True), (49, False)])
+async def test_arguments_of_exactly_so_many_bytes_are_read(text: str, limit: int, read: bool) -> None:
+    tool, got = tool_of(str)
+    agent = scripted(call("act", f'{{"x":"{text}"}}'), "done", tools=[tool])
+    await Runner.run(agent, "go", run_config=RunConfig(max_argument_bytes=limit))
+    assert got == [text] * read
+
+
 @pytest.mark.parametrize("limit", [0, 1, -5, 1.5, True, None, "10 MB"])
 def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidDefinition, match="max_argument_bytes"):

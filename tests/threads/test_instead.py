@@ -333,7 +333,18 @@ async def test_a_tripwire_of_a_call_in_the_place_of_another_closes_the_run(where
     assert stopped.value.state.status == "closed"
 
 
-async def test_a_grant_of_some_uses_does_not_cover_a_call_in_the_place_of_another() -> None:
+@pytest.mark.parametrize(
+    ("verdict", "terms", "runs", "asks"),
+    [
+        ("approve", {"max_uses": 1}, 1, True),  # its use would not be counted, so that there would be no end of uses
+        ("approve", True, 2, False),
+        ("reject", {"max_uses": 1}, 0, False),
+        ("reject", True, 0, False),
+    ],
+)
+async def test_of_grants_only_an_approval_of_some_uses_does_not_cover_a_call_in_the_place_of_another(
+    verdict: str, terms: Any, runs: int, asks: bool
+) -> None:
     ran: list[str] = []
 
     @function_tool
@@ -348,14 +359,14 @@ async def test_a_grant_of_some_uses_does_not_cover_a_call_in_the_place_of_anothe
         return "done"
 
     store = MemoryStore()
-    model = ScriptedModel([call("other"), call("read_data"), "Never."])
+    model = ScriptedModel([call("other"), call("read_data"), "Over."])
     agent = create_agent(model, [read_data, other], middleware=[Rerouting()], checkpointer=store)
     await agent.ainvoke(say("Go."), thread("t"))
     [question] = (await store.questions()).items
-    await store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest, grant={"max_uses": 1})
+    await store.decide(question.id, {"type": verdict}, by="ann", digest=question.digest, grant=terms)
     state = await agent.ainvoke(None, thread("t"))
-    assert ran == ["other"]  # its use would not be counted, so that there would be no end of uses
-    assert state["__interrupt__"][0].value["action_requests"][0]["name"] == "other"
+    assert ran == ["other"] * runs
+    assert [each.value["action_requests"][0]["name"] for each in state.get("__interrupt__", ())] == ["other"] * asks
 
 
 @pytest.mark.parametrize("restarted", [False, True])

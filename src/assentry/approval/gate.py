@@ -133,7 +133,7 @@ async def _ask(case: Case, tool: Tool, args: Arguments, ask: str) -> Judgement:
     prompt = preview = f.NOTHING
     if tool.describe is not None:
         prompt, ask = await _described(case, tool, args, ask)
-    if tool.preview is not None and args.value is not None and args.problem is None and not case.replaces:
+    if args.value is not None and args.problem is None and not case.replaces:
         preview = await preview_of(tool, case.ctx, args.value)
     asked = _make_question(case, tool, args, prompt, preview, ask)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)

@@ -148,7 +148,7 @@ def _told(root: Run, run: Run, state: CallState, fact: f.Told, commit: bool) -> 
 
 def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -> None:
     old = state.question if state.phase is ASKED else None
-    if fact.replaces != (old.id if old else None) and (old or not _was_passed(state, fact)):
+    if fact.replaces != (old.id if old else None) and not _was_passed(state, fact):
         raise _illegal(root, fact, f"it must replace the question now open, {old.id if old else None!r}")
     if not fact.id or fact.id in root.asked:
         raise _illegal(root, fact, f"the question id {fact.id!r} is used already")
@@ -173,7 +173,7 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
 
 def _was_passed(state: CallState, fact: f.Asked) -> bool:
     """Return True if the question replaces the approved one. In older journals `replaces` is not set here."""
-    return state.phase is READY and state.passed is not None and fact.replaces == state.passed
+    return state.phase is READY and fact.replaces == state.passed
 
 
 def _may_void(root: Run, run: Run, state: CallState, fact: f.Asked) -> bool:

@@ -11,6 +11,9 @@ from ..store.store import Store
 from .identity import Identity
 from .mask import SECRET_KINDS, AnyQuestion, masked, masked_grant, masked_journal, secret_tools
 
+HOSTED_CALL = "mcp_call"
+"""The type of the items that report calls of hosted MCP servers: nobody says which of their arguments are secret."""
+
 
 def may_see(who: Identity, question: Question) -> bool:
     """Return True if somebody may decide a question, and so sees all of its arguments."""
@@ -34,8 +37,9 @@ class JournalView:
     """The journal of a run as somebody may see it, read in parts.
 
     Of a run that calls no tool with secret arguments, only the part is read, and the few facts that say what is secret.
-    Of any other run all facts are read, since a later one may quote a secret of an earlier one. A fact that the record
-    does not count is not shown: it may have been written after the view looked for secrets.
+    Of any other run all facts are read, since a later one may quote a secret of an earlier one. If tools of a run have
+    secret arguments, whoever may not decide sees no arguments of a hosted server's calls. A fact that the record does
+    not count is not shown: it may have been written after the view looked for secrets.
 
     Args:
         who: The reader.
@@ -56,11 +60,13 @@ class JournalView:
         if self._plain is None:
             telling = await self._store.history(self._run, kinds=SECRET_KINDS)
             tools = secret_tools(telling, trusted=self._trusted)
+            if tools and not self._trusted:
+                tools.add(HOSTED_CALL)
             self._plain = tools is not None and not any([await self._names(each) for each in tools])
         return self._plain
 
     async def _names(self, tool: str) -> bool:
-        """Return True if a fact besides the definitions names a tool."""
+        """Return True if a fact besides the definitions names a tool, or a type of item."""
         text = encode(tool)
         found = await self._store.history(self._run, kinds={"": text.decode()}, payloads=True)
         return any(entry.fact.get("fact") != "defined" and text in encode(entry.fact) for entry in found)

@@ -1,4 +1,4 @@
-"""What a realtime model has of the conversation, and what it must be told.
+"""The part of the conversation that a realtime model has, and the part that it must be told.
 
 It is derived from the run each time that the run has changed: inputs, outcomes of calls, and questions that wait. So
 nothing is told twice, however a fact came into the journal. Nothing here does I/O: the session sends what comes out.

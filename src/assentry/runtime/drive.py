@@ -71,7 +71,7 @@ class RunPlace(NamedTuple):
     follows: str | None = None
     """The id of the run before a new run, whose conversation the new run continues."""
     advice: str = "Resume its state with a higher max_turns to go on."
-    """How the caller goes on with a run that has used up its turns."""
+    """The advice to a caller whose run has used up its turns."""
 
 
 NOWHERE = RunPlace()

@@ -49,7 +49,7 @@ class Driver:
     loaded = False
     """True once the run was loaded; see `open_run` in `drive`."""
     advice = ""
-    """How the caller goes on with a run that has used up its turns."""
+    """The advice to a caller whose run has used up its turns."""
     gentle = False
     """True if the drive can be stopped while bodies go on; each long effect then has its own task."""
     stop: Literal["immediate", "after_turn"] | None = None

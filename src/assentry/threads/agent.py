@@ -53,7 +53,7 @@ GO_ON = (
     "begins another run."
 )
 MORE = "To give every run more, use create_agent(max_turns=...)."
-"""How to go on with a thread that has used up its turns."""
+"""The advice to a caller whose thread has used up its turns."""
 
 
 class StateSnapshot(Struct, frozen=True):

@@ -58,7 +58,7 @@ class Setup(NamedTuple):
     schema: ContextSchema | None
     max_turns: int
     advice: str
-    """How to go on with a thread that has used up its turns."""
+    """The advice to a caller whose thread has used up its turns."""
 
 
 class Opening:

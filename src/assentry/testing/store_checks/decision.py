@@ -79,7 +79,7 @@ async def _edit(store: Store) -> Question:
 
 
 async def checks_decisions(store: Store, clock: FakeClock) -> None:
-    """What does not fit the question is refused, and nothing is recorded."""
+    """A decision that does not fit the question is refused, and nothing is recorded."""
     (question,) = await put_asking(store, allowed=("edit", "reject"))
     before = await store.read(question.run)
     wrong: list[tuple[type[Exception], Any]] = [
@@ -113,7 +113,7 @@ async def checks_decisions(store: Store, clock: FakeClock) -> None:
 
 
 async def takes_answers(store: Store, clock: FakeClock) -> None:
-    """What a tool's body asks is answered as it wants it, or not at all."""
+    """A question of a tool's body takes only answers of the type that it asks for."""
     draft = await put_begun(store)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule", at=0), f.Started(call))
@@ -187,7 +187,7 @@ async def loses_no_decision(store: Store, clock: FakeClock) -> None:
 
 
 async def keeps_deadlines(store: Store, clock: FakeClock) -> None:
-    """What nobody has decided in time is rejected, on the store's clock, and never approved."""
+    """A question that nobody decides in time is rejected, on the store's clock, and never approved."""
     (question,) = await put_asking(store, until=30_000)
     later, other = await put_asking(store, (SEND, SHRED), until=30_000)
     kept = (await put_asking(store, due=10_000))[0]
@@ -283,7 +283,7 @@ async def stops_and_goes_on(store: Store, clock: FakeClock) -> None:
 
 
 async def keeps_evidence(store: Store, clock: FakeClock) -> None:
-    """What came too late to count is kept."""
+    """A result that came too late to count is kept."""
     draft = await put_begun(store)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule", at=0), f.Started(call))

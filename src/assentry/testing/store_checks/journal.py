@@ -91,7 +91,7 @@ async def reads_from_anywhere(store: Store, clock: FakeClock) -> None:
 
 
 async def knows_what_is_not_there(store: Store, clock: FakeClock) -> None:
-    """What is not there is `RunNotFound`."""
+    """A run that is not there is `RunNotFound`."""
     await put_begun(store)
     for work in (store.read, store.record, store.load, store.lines, store.history, store.erase):
         await raises(RunNotFound, work("no"), "A run that is not there cannot be read or erased.")

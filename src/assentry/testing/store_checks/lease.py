@@ -200,7 +200,7 @@ async def notices_what_came_meanwhile(store: Store, clock: FakeClock) -> None:
 
 
 async def refuses_a_driver_without_a_lease(store: Store, clock: FakeClock) -> None:
-    """What only a driver may record is refused from somebody who has no lease, driven or not."""
+    """A fact that only a driver may record is refused without the lease, whether the run is driven or not."""
     draft = await put_begun(store)
     for held in (False, True):
         lease = await store.take(draft.id, "w1", seq=draft.seq, hold=10) if held else None

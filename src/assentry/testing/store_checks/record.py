@@ -46,7 +46,7 @@ async def keeps_questions(store: Store, clock: FakeClock) -> None:
 
 
 async def keeps_questions_of_branches(store: Store, clock: FakeClock) -> None:
-    """What an agent asks that is a tool of another is asked in the outer run, with where it is."""
+    """A question of a nested agent is a question of the outer run, with the path of the calls above it."""
     draft = branching(clock)
     change = draft.change()
     expected = deepcopy(change.asked)

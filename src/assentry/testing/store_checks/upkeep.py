@@ -65,7 +65,7 @@ async def erases(store: Store, clock: FakeClock) -> None:
 
 
 async def erases_evidence(store: Store, clock: FakeClock) -> None:
-    """What came too late to count was said in the run, too."""
+    """Erasing a run erases results that came too late to count, too."""
     draft = await put_begun(store)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule", at=0), f.Started(call))
@@ -171,7 +171,7 @@ async def rebuilds_no_lease(store: Store, clock: FakeClock) -> None:
 
 
 async def verifies(store: Store, clock: FakeClock) -> None:
-    """What is kept of a run fits its journal, whatever was done in it."""
+    """The records of a run fit its journal, whatever was done in it."""
     (question,) = await put_asking(store, until=500_000, prompt=json({"a": [1]}), due=9)
     clock.advance(3)
     await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant={"max_uses": 3})
