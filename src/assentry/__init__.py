@@ -41,6 +41,7 @@ from .definitions.hosted_tool import (
     WebSearchTool,
 )
 from .definitions.item import (
+    CompactionItem,
     Evidence,
     HandoffCallItem,
     HandoffOutputItem,
@@ -235,6 +236,7 @@ __all__ = [
     "BadSignature",
     "CannotTell",
     "CodeInterpreterTool",
+    "CompactionItem",
     "Conflict",
     "ContextMissing",
     "Deadline",

@@ -11,6 +11,7 @@ from assentry import (
     Happened,
     OutcomeUnknown,
     Runner,
+    ToolCallOutputItem,
     ToolContext,
     ToolOutputFileContent,
     ToolOutputImage,
@@ -40,11 +41,68 @@ async def test_an_image_reaches_the_model_as_an_image() -> None:
     assert result.to_input_list()[-2]["output"][0]["type"] == "input_text"
 
 
-async def test_a_value_that_only_looks_like_parts_is_text() -> None:
+IMAGE = {"type": "image", "image_url": PIXEL, "detail": "low"}
+
+
+@pytest.mark.parametrize(
+    ("output", "parts"),
+    [
+        (IMAGE, [{**IMAGE, "type": "input_image"}]),
+        ([IMAGE], [{**IMAGE, "type": "input_image"}]),
+        (
+            (ToolOutputText("A dot."), IMAGE),
+            [{"type": "input_text", "text": "A dot."}, {**IMAGE, "type": "input_image"}],
+        ),
+        ({"type": "text", "text": "A dot."}, [{"type": "input_text", "text": "A dot."}]),
+        (
+            {"type": "file", "file_url": "u", "filename": "f"},
+            [{"type": "input_file", "file_url": "u", "filename": "f"}],
+        ),
+        ({"type": "image", "file_id": "f1", "more": 1}, [{"type": "input_image", "file_id": "f1"}]),
+    ],
+)
+async def test_a_part_may_be_a_dict_also_after_a_reload(output: Any, parts: Any) -> None:
     @function_tool
     async def draw() -> Any:
         """Draw."""
-        return [{"type": "input_image", "image_url": PIXEL}]
+        return output
+
+    @function_tool(needs_approval=True)
+    async def send() -> str:
+        """Send."""
+        return "sent"
+
+    agent = scripted([call("draw", {}), call("send", {})], "Seen.", tools=[draw, send])
+    result = await Runner.run(agent, "go")
+    (given,) = (item for item in result.new_items if isinstance(item, ToolCallOutputItem))
+    assert given.output == output and given.raw_item["output"] == parts
+    state = await reloaded(agent, result.to_state())
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(agent, state)
+    assert heard(agent)[-2]["output"] == parts
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [{"type": "input_image", "image_url": PIXEL}],
+        {"type": "image"},
+        {"type": "image", "detail": "low"},
+        {"type": "image", "image_url": 3},
+        {"type": "image", "image_url": PIXEL, "detail": "huge"},
+        {"type": "text"},
+        {"type": "file", "filename": "f"},
+        {"type": ["image"]},
+        {"image_url": PIXEL},
+        [IMAGE, "and text"],
+        [],
+    ],
+)
+async def test_a_value_that_only_looks_like_parts_is_text(output: Any) -> None:
+    @function_tool
+    async def draw() -> Any:
+        """Draw."""
+        return output
 
     agent = scripted(call("draw", {}), "Seen.", tools=[draw])
     await Runner.run(agent, "go")

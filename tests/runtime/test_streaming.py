@@ -12,8 +12,10 @@ from assentry import (
     ApprovalDecidedEvent,
     ApprovalRequestedEvent,
     Approve,
+    CompactionItem,
     Edit,
     ModelResponse,
+    OtherItem,
     RawResponsesStreamEvent,
     Reject,
     Respond,
@@ -23,6 +25,7 @@ from assentry import (
     RunResultBase,
     RunResultStreaming,
     RunState,
+    ToolCallItem,
     ToolContext,
     function_tool,
     handoff,
@@ -297,6 +300,8 @@ async def test_every_kind_of_item_has_its_name() -> None:
         {"type": "mcp_approval_request", "id": "q", "server_label": "s", "name": "n", "arguments": "{}"},
         {"type": "mcp_approval_response", "approval_request_id": "q", "approve": True},
         {"type": "web_search_call", "id": "w", "status": "completed"},
+        {"type": "compaction", "id": "c", "encrypted_content": "..."},
+        {"type": "something_new", "id": "s"},
         "and so",
     ]
     events = await read(Runner.run_streamed(scripted(reply), "go"))
@@ -306,11 +311,33 @@ async def test_every_kind_of_item_has_its_name() -> None:
         "mcp_list_tools",
         "mcp_approval_requested",
         "mcp_approval_response",
+        "tool_called",
+        "other_item_created",
         "other_item_created",
         "message_output_created",
     ]
     items = [event.item for event in events if isinstance(event, RunItemStreamEvent)]
-    assert [item.raw_item for item in items[:5]] == reply[:5]
+    assert [item.raw_item for item in items[:7]] == reply[:7]
+    assert [type(item) for item in items[5:7]] == [CompactionItem, OtherItem]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "web_search_call",
+    ],
+)
+async def test_a_call_that_the_provider_ran_itself_is_a_tool_call(kind: str) -> None:
+    result = Runner.run_streamed(scripted([{"type": kind, "id": "h1", "status": "completed"}, "and so"]), "go")
+    names = without_deltas(await read(result))
+    assert names == ["agent_updated_stream_event", "tool_called", "message_output_created"]
+    item = result.new_items[0]
+    assert isinstance(item, ToolCallItem)
+    assert (item.tool_name, item.call_id) == (kind.removesuffix("_call"), "h1")
 
 
 async def test_a_handoff_is_requested_and_occurs_and_the_agent_changes() -> None:

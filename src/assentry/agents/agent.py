@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..definitions.agent import Agent, ToolsToFinalOutputResult
+from typing_extensions import TypeVar
+
+from ..definitions import agent as own
+from ..definitions.agent import ToolsToFinalOutputResult
+from ..definitions.item import ViewClasses
 from .absent import find_absent
+from .view_classes import VIEW_CLASSES
 
 __all__ = ["Agent", "ToolsToFinalOutputResult"]
+
+T = TypeVar("T", default=Any)
+
+
+class Agent(own.Agent[T]):
+    """A model with instructions, tools, and other agents to hand over to."""
+
+    view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
+
 
 if not TYPE_CHECKING:
     __getattr__ = find_absent(__name__)

@@ -21,6 +21,7 @@ from ..core.wording import clean_text, described, worded
 from ..definitions.agent import Agent
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
+from ..definitions.item import ToolApprovalItem
 from ..definitions.tool import AlwaysAsk, Tool, qualified_name
 from ..errors import InvalidArguments
 from ..ids import new_id
@@ -286,9 +287,9 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
     approver = tool.on_approval
     by = f"code:{qualified_name(approver)}"
     try:
-        answer = approver(
-            case.ctx, item_of(case.agent, case.root.began.at if case.root.began else 0, case.path, case.state, asked)
-        )  # type: ignore[misc]
+        began = case.root.began.at if case.root.began else 0
+        kind = case.agent.view_classes.get(ToolApprovalItem, ToolApprovalItem)
+        answer = approver(case.ctx, item_of(case.agent, began, case.path, case.state, asked, kind))  # type: ignore[misc]
         if inspect.isawaitable(answer):
             answer = await answer
         approve = answer.get("approve") if isinstance(answer, Mapping) else None

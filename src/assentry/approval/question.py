@@ -194,11 +194,18 @@ def asked_of(tool: Tool | None, agent: Any, before: f.Asked | None = None) -> di
     return {"reviewers": tuple(reviewers), "redact": tuple(known.redact) if known is not None else ()}
 
 
-def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
-    """Return a question as users see it. `began` is the time when the run began."""
+def item_of(
+    agent: Any,
+    began: int,
+    path: tuple[str, ...],
+    state: CallState,
+    asked: f.Asked,
+    kind: type[ToolApprovalItem] = ToolApprovalItem,
+) -> ToolApprovalItem:
+    """Return a question as users see it. `began` is the time when the run began, and `kind` the item's class."""
     proposal, items = state.proposal, state.turn.items
     raw = without_notes([decode(items[state.call.item])])[0] if items else {}
-    return ToolApprovalItem(
+    return kind(
         agent=agent,
         raw_item=raw,
         id=asked.id,

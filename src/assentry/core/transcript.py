@@ -162,9 +162,13 @@ def _items(items: Any) -> list[Item]:
 
 
 def without_notes(items: list[Item]) -> list[Item]:
-    """Remove the notes from the items in place, and return the items for a provider."""
+    """Remove the notes from the items in place, and return the items for a provider.
+
+    The name of whoever made an item goes too: a provider sets it in its replies and refuses it in input.
+    """
     for item in items:
         item.pop(NOTE, None)
+        item.pop("created_by", None)
     return items
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import is_
-from typing import Any, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -25,7 +25,7 @@ from .guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .hosted_tool import HostedTool
-from .item import ToolCallOutputItem
+from .item import ToolCallOutputItem, ViewClasses
 from .output import AgentOutputSchema
 from .server import ToolServer
 from .tool import Approver, Enabled, FailureText, Rule, Tool, as_tuple, default_tool_error_function, qualified_name
@@ -95,6 +95,11 @@ AGENT_OPTIONS = allowed.Options(
 @dataclass(eq=False, repr=False)
 class Agent(AgentBase, Generic[T]):
     """A model with instructions, tools, and other agents to hand over to."""
+
+    view_classes: ClassVar[ViewClasses] = {}
+    """The classes that runs of such an agent show their items, replies, results and states in, by Assentry's own.
+
+    It is empty for Assentry's own classes. The agent that a run begins with decides for the whole run."""
 
     name: str
     instructions: Instructions | None = None

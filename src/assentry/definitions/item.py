@@ -5,15 +5,18 @@ Items are views of the journal. Making them from facts does not belong here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from ..core.facts import QuestionKind, Verdict
-from ..core.run import NATIVE
 from ..core.transcript import content_text
 from ..models.delta import RawItem
 from .preview import Preview
+
+ViewClasses = Mapping[type[Any], type[Any]]
+"""The classes that stand for Assentry's own classes of items, replies, results and states."""
 
 
 class RunItem(Struct):
@@ -65,20 +68,26 @@ class OtherItem(RunItem):
     type: Literal["other_item"] = "other_item"
 
 
+class CompactionItem(RunItem):
+    """A provider's short form of the conversation before it."""
+
+    type: Literal["compaction_item"] = "compaction_item"
+
+
 class ToolCallItem(RunItem):
-    """A call that the model proposed."""
+    """A call that the model proposed, or a call of a tool that the provider ran itself."""
 
     type: Literal["tool_call_item"] = "tool_call_item"
 
     @property
     def tool_name(self) -> str:
-        """The tool's name; the kind of a call that the provider has its own form for."""
-        return str(self.raw_item.get("name") or NATIVE.get(str(self.raw_item.get("type")), ""))
+        """The tool's name; the kind of a call that the provider has its own form for, such as "web_search"."""
+        return str(self.raw_item.get("name") or str(self.raw_item.get("type")).removesuffix("_call"))
 
     @property
     def call_id(self) -> str | None:
         """The provider's id of the call."""
-        given: str | None = self.raw_item.get("call_id")
+        given: str | None = self.raw_item.get("call_id") or self.raw_item.get("id")
         return given
 
 
@@ -217,7 +226,7 @@ class ToolApprovalItem(RunItem, eq=False):
         return self.tool_name
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is ToolApprovalItem and other.id == self.id and other.digest == self.digest
+        return isinstance(other, ToolApprovalItem) and other.id == self.id and other.digest == self.digest
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -18,6 +18,7 @@ from ..definitions.agent import Agent, schema_of, toolbox_of, tools_of
 from ..definitions.agent_tool import AgentTool
 from ..definitions.handoff import Handoff
 from ..definitions.hosted_tool import HostedMCPTool
+from ..definitions.item import ViewClasses
 from ..definitions.output_tool import OutputTool, output_tool
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged
@@ -100,6 +101,8 @@ class AgentGraph:
 
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
+        self.view_classes: ViewClasses = root.view_classes
+        """The classes of the run's items, replies, results and states, by Assentry's own."""
         self._by_place: dict[str, PlacedAgent] = {root.name: PlacedAgent(root, root.name)}
         self._found: Exploration | None = None
         """The result of the last exploration."""
@@ -158,6 +161,7 @@ class AgentGraph:
     def names(self) -> AgentGraph:
         """Return a graph with the same places, in which each agent is reduced to its name."""
         graph = AgentGraph(Agent(self.root.name))
+        graph.view_classes = self.view_classes
         graph._by_place |= {
             placed.place: PlacedAgent(Agent(placed.agent.name), placed.place) for placed in self.all_placed()[1:]
         }

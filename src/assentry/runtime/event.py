@@ -14,20 +14,7 @@ from ..core import facts as f
 from ..core.rules import verdict_of
 from ..core.run import Turn
 from ..definitions.agent import Agent
-from ..definitions.item import (
-    HandoffCallItem,
-    HandoffOutputItem,
-    MCPApprovalRequestItem,
-    MCPApprovalResponseItem,
-    MCPListToolsItem,
-    MessageOutputItem,
-    OtherItem,
-    ReasoningItem,
-    RunItem,
-    ToolApprovalItem,
-    ToolCallItem,
-    ToolCallOutputItem,
-)
+from ..definitions.item import RunItem, ToolApprovalItem
 from .view import View
 
 ItemName = Literal[
@@ -104,18 +91,18 @@ StreamEvent = (
 )
 """The events that `stream_events()` yields."""
 
-_NAMES: dict[type[RunItem], ItemName] = {
-    MessageOutputItem: "message_output_created",
-    ToolCallItem: "tool_called",
-    ToolCallOutputItem: "tool_output",
-    HandoffCallItem: "handoff_requested",
-    HandoffOutputItem: "handoff_occured",
-    ReasoningItem: "reasoning_item_created",
-    MCPListToolsItem: "mcp_list_tools",
-    MCPApprovalRequestItem: "mcp_approval_requested",
-    MCPApprovalResponseItem: "mcp_approval_response",
-    OtherItem: "other_item_created",
+_NAMES: dict[str, ItemName] = {
+    "message_output_item": "message_output_created",
+    "tool_call_item": "tool_called",
+    "tool_call_output_item": "tool_output",
+    "handoff_call_item": "handoff_requested",
+    "handoff_output_item": "handoff_occured",
+    "reasoning_item": "reasoning_item_created",
+    "mcp_list_tools_item": "mcp_list_tools",
+    "mcp_approval_request_item": "mcp_approval_requested",
+    "mcp_approval_response_item": "mcp_approval_response",
 }
+"""The names of items in a stream, by the items' type; any other item is "other_item_created"."""
 
 
 def settlement_of(fact: Any) -> tuple[str, f.Verdict, str] | None:
@@ -139,10 +126,14 @@ def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
     if isinstance(fact, f.Replied):
         turn = view.run.entries[-1]
         for item in view.reply_items(turn) if type(turn) is Turn else ():
-            yield RunItemStreamEvent(_NAMES[type(item)], item)
+            yield _item_event(item)
     if isinstance(fact, f.Finished | f.Told | f.HandedOff):
         output = view.output_of(view.run.calls[fact.call])
         if output is not None:
-            yield RunItemStreamEvent(_NAMES[type(output)], output)
+            yield _item_event(output)
     if isinstance(fact, f.HandedOff) and view.graph is not None:
         yield AgentUpdatedStreamEvent(view.graph.agent_at(fact.to).agent)
+
+
+def _item_event(item: Any) -> RunItemStreamEvent:
+    return RunItemStreamEvent(_NAMES.get(item.type, "other_item_created"), item)

@@ -222,7 +222,9 @@ class RunState(Generic[T, A]):
                 output_type=agent.output_type,
                 output_needs_approval=agent.output_needs_approval,
             )
+            classes = self._graph.view_classes
             self._graph = AgentGraph(shown)
+            self._graph.view_classes = classes
         else:
             self._graph = self._graph.names()
 

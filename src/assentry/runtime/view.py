@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ..approval.question import effective, item_of
 from ..core import facts as f
@@ -23,6 +23,7 @@ from ..core.transcript import (
 )
 from ..definitions.agent import schema_of
 from ..definitions.item import (
+    CompactionItem,
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,
@@ -40,6 +41,7 @@ from ..definitions.item import (
 from ..models.model import ModelResponse
 from .agent_graph import AgentGraph
 
+K = TypeVar("K")
 Path = tuple[str, ...]
 Outputs = dict[tuple[Path, str], Any]
 
@@ -63,6 +65,10 @@ class View:
     def began(self) -> int:
         """The run's start, in milliseconds since 1970."""
         return self.root.began.at if self.root.began else 0
+
+    def class_of(self, own: type[K]) -> type[K]:
+        """Return the class that stands for one of Assentry's own in this run."""
+        return self.graph.view_classes.get(own, own) if self.graph is not None else own
 
     def agent(self, turn: Turn) -> Any:
         """Return the agent of a turn; its name if no agents are available."""
@@ -91,7 +97,7 @@ class View:
         handoffs = {state.call.item for state in turn.calls if state.call.kind == "handoff"}
         for number, raw in enumerate(without_notes(items_in(turn.reply.items))):
             kind = HandoffCallItem if number in handoffs else _KINDS.get(raw.get("type", "message"), OtherItem)
-            yield kind(agent, raw)
+            yield self.class_of(kind)(agent, raw)
 
     def output_of(self, state: CallState) -> ToolCallOutputItem | HandoffOutputItem | MCPApprovalResponseItem | None:
         """Return the output of a call; None while the call has no outcome."""
@@ -101,17 +107,17 @@ class View:
             return None
         agent, raw = self.agent(state.turn), output_item(state, text)
         if state.call.kind == "hosted":
-            return MCPApprovalResponseItem(agent, raw)
+            return self.class_of(MCPApprovalResponseItem)(agent, raw)
         if type(end) is f.HandedOff:
             to = self.graph.agent_at(end.to).agent if self.graph is not None else end.name or end.to
-            return HandoffOutputItem(agent, raw, agent, to)
+            return self.class_of(HandoffOutputItem)(agent, raw, agent, to)
         key = self.path, state.call.id
         value: Any = text
         if key in self.outputs:
             value = self.outputs[key]
         elif type(end) is f.Finished:
             value = decode(end.output)
-        return ToolCallOutputItem(agent, raw, value, outcome_of(state), state.tool)
+        return self.class_of(ToolCallOutputItem)(agent, raw, value, outcome=outcome_of(state), tool_name=state.tool)
 
     def interruptions(self) -> list[ToolApprovalItem]:
         """Return the open questions."""
@@ -123,13 +129,14 @@ class View:
 
     def question(self, path: Path, state: CallState, asked: f.Asked) -> ToolApprovalItem:
         """Return a question as the item that users see."""
-        return item_of(self.agent(state.turn), self.began, path, state, asked)
+        return item_of(self.agent(state.turn), self.began, path, state, asked, self.class_of(ToolApprovalItem))
 
     def responses(self) -> list[ModelResponse]:
         """Return the model's replies."""
         replies = (entry.reply for entry in self.run.entries if type(entry) is Turn)
+        kind = self.class_of(ModelResponse)
         return [
-            ModelResponse(without_notes(items_in(reply.items)), usage_of(reply), reply.id)
+            kind(without_notes(items_in(reply.items)), usage_of(reply), reply.id)
             for reply in replies
             if type(reply) is f.Replied
         ]
@@ -170,6 +177,21 @@ _KINDS: dict[str, type[RunItem]] = {
     "message": MessageOutputItem,
     "function_call": ToolCallItem,
     **dict.fromkeys(NATIVE, ToolCallItem),
+    **dict.fromkeys(
+        (
+            "code_interpreter_call",
+            "computer_call",
+            "custom_tool_call",
+            "file_search_call",
+            "image_generation_call",
+            "local_shell_call",
+            "mcp_call",
+            "program",
+            "web_search_call",
+        ),
+        ToolCallItem,
+    ),
+    "compaction": CompactionItem,
     "reasoning": ReasoningItem,
     "mcp_list_tools": MCPListToolsItem,
     "mcp_approval_request": MCPApprovalRequestItem,
