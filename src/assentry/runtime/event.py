@@ -140,6 +140,9 @@ def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
         turn = view.run.entries[-1]
         for item in view.reply_items(turn) if type(turn) is Turn else ():
             yield RunItemStreamEvent(_NAMES[type(item)], item)
+    if isinstance(fact, f.Said):
+        for item in view.handler_items(fact):
+            yield RunItemStreamEvent(_NAMES[type(item)], item)
     if isinstance(fact, f.Finished | f.Told | f.HandedOff):
         output = view.output_of(view.run.calls[fact.call])
         if output is not None:
