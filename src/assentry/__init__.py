@@ -12,6 +12,7 @@ from .definitions.agent_tool import AgentTool
 from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from .definitions.context import RunContextWrapper, ToolContext
 from .definitions.deadline import Deadline
+from .definitions.error_handler import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
 from .definitions.function_tool import FunctionTool, function_tool, tool
 from .definitions.guardrail import (
     GuardrailFunctionOutput,
@@ -57,6 +58,7 @@ from .definitions.item import (
     ToolCallItem,
     ToolCallOutputItem,
 )
+from .definitions.model_input import CallModelData, ModelInputData
 from .definitions.output import AgentOutputSchema
 from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
 from .definitions.probe import CannotTell, Happened, NotHappened
@@ -234,6 +236,7 @@ __all__ = [
     "Approve",
     "AssentryError",
     "BadSignature",
+    "CallModelData",
     "CannotTell",
     "CodeInterpreterTool",
     "CompactionItem",
@@ -284,6 +287,7 @@ __all__ = [
     "MessageOutputItem",
     "Model",
     "ModelFailed",
+    "ModelInputData",
     "ModelRefused",
     "ModelRequest",
     "ModelResponse",
@@ -319,6 +323,10 @@ __all__ = [
     "RunBusy",
     "RunConfig",
     "RunContextWrapper",
+    "RunErrorData",
+    "RunErrorHandlerInput",
+    "RunErrorHandlerResult",
+    "RunErrorHandlers",
     "RunFinished",
     "RunHooks",
     "RunItem",

@@ -27,6 +27,10 @@ CallKind = Literal["tool", "agent", "handoff", "output", "hosted", "hook"]
 QuestionKind = Literal["approval", "input", "doubt"]
 Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
+HandledError = Literal["max_turns", "model_refusal", "invalid_final_output"]
+"""The errors that an error handler can give a final output for."""
+ERROR_HANDLER = "error_handler"
+"""The author of a message that an error handler's output puts into the conversation."""
 
 _decode = Decoder().decode
 
@@ -194,6 +198,10 @@ class Concluded(Fact, frozen=True):
     output: Raw = NOTHING
     source: str | None = None
     call: str | None = None
+    handled: HandledError | None = None
+    """The error in whose place an error handler gave the output; `output` is set then."""
+    saw: Count | None = None
+    """The number of `Said` facts before, if an error handler gave the output. All of them are answered by it."""
 
 
 class Continued(Fact, frozen=True):

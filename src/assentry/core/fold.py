@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import IllegalFact
 from . import facts as f
 from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, READY, RUNNING, Phase, verdict_of
-from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
+from .run import CallState, Run, Turn, ended, exhausted, held, may_hand_off, spent
 
 
 def check(run: Run, fact: f.AnyFact) -> None:
@@ -403,7 +403,7 @@ def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) 
 
 
 def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, commit: bool) -> None:
-    if not run.concluding or run.live or run.guards or (run.unheard and state is None):
+    if run.live or run.guards or not (_may_handle(run, fact) if fact.handled else _may_conclude(run, state)):
         raise _illegal(root, fact, "there is nothing to conclude")
     if state is not None and state.call.kind != "output":
         raise _illegal(root, fact, f"call {state.call.id!r} does not propose an output")
@@ -414,7 +414,23 @@ def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, 
     if commit:
         if state is not None:
             state.outcome = fact
+        if fact.handled:
+            run.entries += run.unheard
+            run.unheard.clear()
         run.concluding, run.answering, run.concluded = False, False, fact
+
+
+def _may_conclude(run: Run, state: CallState | None) -> bool:
+    return run.concluding and not (run.unheard and state is None)
+
+
+def _may_handle(run: Run, fact: f.Concluded) -> bool:
+    """Return True if an error handler's output can end the run: the error is there, and the handler knew all input."""
+    if fact.path or fact.call is not None or not fact.output or fact.saw != run.said:
+        return False
+    if fact.handled == "max_turns":
+        return exhausted(run)
+    return run.concluding and all(said.by == f.ERROR_HANDLER for said in run.unheard)
 
 
 def _continued(root: Run, run: Run, state: None, fact: f.Continued, commit: bool) -> None:

@@ -6,8 +6,8 @@ Settings of one agent or one tool do not belong here.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -15,13 +15,15 @@ from typing_extensions import TypeVar
 
 from ..approval.decision import checked_name
 from ..core import allowed
-from ..core.facts import MAX_ARGUMENT_BYTES, Release
+from ..core.facts import MAX_ARGUMENT_BYTES, HandledError, Release
 from ..core.transcript import Item
 from ..core.wording import described
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
+from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from ..definitions.handoff import InputFilter
+from ..definitions.model_input import CallModelInputFilter
 from ..errors import InvalidDecision, InvalidDefinition
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
@@ -48,6 +50,8 @@ ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | No
 SessionInput = Callable[[list[Item], list[Item]], list[Item] | Awaitable[list[Item]]]
 
 
+ERRORS = dict.fromkeys(get_args(HandledError)).keys()
+
 RUN_CONFIG_OPTIONS = allowed.Options(
     model_settings=allowed.instance_of(ModelSettings).or_none,
     input_guardrails=guardrails_of(InputGuardrail),
@@ -60,6 +64,10 @@ RUN_CONFIG_OPTIONS = allowed.Options(
     session_limit=allowed.COUNT.or_none,
     cancel_grace=allowed.seconds(),
     tracing=allowed.instance_of(Tracing).secret.or_none,
+    error_handlers=allowed.Values(
+        f"a dict of callables by {', '.join(map(repr, ERRORS))}",
+        lambda given: isinstance(given, Mapping) and given.keys() <= ERRORS and all(map(callable, given.values())),
+    ).or_none,
     on_change=allowed.one_of("refuse", "ask", "accept"),
     lease=allowed.seconds(0.1),
     write_lag=allowed.seconds(0, 60),
@@ -70,6 +78,7 @@ RUN_CONFIG_OPTIONS = allowed.Options(
             "handoff_input_filter",
             "context_serializer",
             "context_deserializer",
+            "call_model_input_filter",
         ),
         allowed.CALLABLE.or_none,
     ),
@@ -95,6 +104,18 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """True if a tool's input guardrails also check the arguments before a person is asked.
 
     Nobody is asked about a call that a guardrail refuses. The guardrails check again before the body is entered.
+    """
+    call_model_input_filter: CallModelInputFilter | None = None
+    """A function that returns the instructions and items that the model gets, called before each model call.
+
+    It gets a `CallModelData`, and returns a `ModelInputData`. The run itself keeps the whole conversation.
+    """
+    error_handlers: RunErrorHandlers[Any] | None = None
+    """Functions that give a final output in place of an error, by the error: "max_turns", "model_refusal" or
+    "invalid_final_output".
+
+    They get a `RunErrorHandlerInput`. The output passes the output guardrails, and must fit the agent's output type. An
+    agent whose output needs approval has none, and neither have agents that are tools.
     """
     handoff_input_filter: InputFilter | None = None
     """The input filter for handoffs that have none of their own."""

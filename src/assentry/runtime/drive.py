@@ -205,7 +205,8 @@ def resume_run(
             "The run's context was left out when it was saved; give one: Runner.run(..., context=...)."
         )
     _check_place(began, place, make.live)
-    _check_unfinished(left, max_turns, place, make.live)
+    handled = config.error_handlers is not None and "max_turns" in config.error_handlers
+    _check_unfinished(left, max_turns, place, make.live, handled)
     if config.tracing is None and left.tracing is not None:
         config = replace(config, tracing=left.tracing)
     journal.clock = config.clock if place.store is None else place.store.clock
@@ -230,7 +231,9 @@ def resume_run(
     return driver
 
 
-def _check_unfinished(left: Resumption, max_turns: int | None, place: RunPlace, live: bool) -> None:
+def _check_unfinished(
+    left: Resumption, max_turns: int | None, place: RunPlace, live: bool, handled: bool = False
+) -> None:
     """Raise `RunFinished` or `MaxTurnsExceeded` if the run has nothing left to do."""
     run = left.journal.run
     now = status(run)
@@ -242,7 +245,7 @@ def _check_unfinished(left: Resumption, max_turns: int | None, place: RunPlace, 
         if run.closed is not None:
             raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
-    if now == "exhausted" and max_turns is None and not late:
+    if now == "exhausted" and max_turns is None and not late and not handled:
         raise turns_used_up(run, place.advice)
 
 

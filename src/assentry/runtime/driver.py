@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core import facts as f
-from ..core.run import UNDER_WAY, CallState, Run, overdue, owed, status
+from ..core.run import UNDER_WAY, CallState, Run, exhausted, overdue, owed, status, turns_used_up
 from ..core.wording import clean_text
 from ..definitions.agent_tool import AgentTool
 from ..errors import IllegalFact, TripwireTriggered
@@ -23,6 +23,7 @@ from .session_sync import patience
 from .steps.approval import judge_all, judge_one, tell
 from .steps.branch import close_branch
 from .steps.door import execute
+from .steps.error_handler import handle_error, has_error_handler
 from .steps.final_output import conclude
 from .steps.guardrail import guard_input, tripwire
 from .steps.model_call import ask_model
@@ -143,9 +144,8 @@ class Driver:
                 if broken and self._give_up():
                     continue
             if not todo:
-                if not busy and not self.stays:
+                if not await self._go_on():
                     return
-                await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
                 kind = type(effect)
@@ -161,6 +161,17 @@ class Driver:
                     self.tasks.fail(effect.path, error)
             else:
                 await self._perform(todo)
+
+    async def _go_on(self) -> bool:
+        """Wait for what is under way, or let an error handler end the run; return False if nothing is left to do."""
+        if self.tasks.busy or self.stays:
+            await self._wait()
+            return True
+        run = self.journal.run
+        if not exhausted(run) or not has_error_handler(self.scope, "max_turns"):
+            return False
+        await self._attempt((), handle_error(self.scope, "max_turns", turns_used_up(run, self.advice)))
+        return True
 
     def _has_body(self, effect: f.AnyEffect) -> bool:
         return self.scope.state_of(effect).call.kind != "agent"

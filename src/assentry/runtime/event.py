@@ -127,6 +127,9 @@ def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
         turn = view.run.entries[-1]
         for item in view.reply_items(turn) if type(turn) is Turn else ():
             yield _item_event(item)
+    if isinstance(fact, f.Said):
+        for item in view.handler_items(fact):
+            yield _item_event(item)
     if isinstance(fact, f.Finished | f.Told | f.HandedOff):
         output = view.output_of(view.run.calls[fact.call])
         if output is not None:

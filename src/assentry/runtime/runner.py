@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ..core.number import is_count
 from ..core.transcript import Item
 from ..core.wording import described, holds
 from ..definitions.agent import Agent
+from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
 from ..sessions.session import Session
@@ -40,6 +43,7 @@ class Runner:
         max_turns: int | None = None,
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        error_handlers: RunErrorHandlers[Any] | None = None,
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
@@ -57,6 +61,7 @@ class Runner:
                 resume, the run's limit is kept.
             hooks: Hooks that are called during the run. They are not saved, so give them again on resume.
             run_config: Settings. They are not saved, so give them again on resume.
+            error_handlers: The same as `RunConfig(error_handlers=...)`, and in place of those.
             previous_response_id: The id of the last response, if the provider keeps the conversation. The run
                 records it, and also the next two settings.
             auto_previous_response_id: If True, the provider keeps the conversation from the first reply on.
@@ -68,7 +73,8 @@ class Runner:
         place = _place(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         if place.store is not None:
             await place.store.open()
-        driver = prepare(starting_agent, input, context, max_turns, run_config, hooks, place)
+        config = _with_handlers(run_config, error_handlers)
+        driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
         await drive_run(driver)
         return RunResult(driver.scope)
 
@@ -82,6 +88,7 @@ class Runner:
         max_turns: int | None = None,
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        error_handlers: RunErrorHandlers[Any] | None = None,
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
@@ -97,6 +104,7 @@ class Runner:
                 max_turns=max_turns,
                 hooks=hooks,
                 run_config=run_config,
+                error_handlers=error_handlers,
                 previous_response_id=previous_response_id,
                 auto_previous_response_id=auto_previous_response_id,
                 conversation_id=conversation_id,
@@ -115,6 +123,7 @@ class Runner:
         max_turns: int | None = None,
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        error_handlers: RunErrorHandlers[Any] | None = None,
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
@@ -127,10 +136,19 @@ class Runner:
         except RuntimeError:
             raise UsageError("run_streamed needs a running event loop; call it in an async function.") from None
         place = _place(previous_response_id, auto_previous_response_id, conversation_id, session, store)
-        driver = prepare(starting_agent, input, context, max_turns, run_config, hooks, place)
+        config = _with_handlers(run_config, error_handlers)
+        driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
         result = RunResultStreaming(driver)
         result._start(drive_run(driver))
         return result
+
+
+def _with_handlers(config: RunConfig | None, handlers: RunErrorHandlers[Any] | None) -> RunConfig | None:
+    """Return the settings with other error handlers, if some are given."""
+    if handlers is None:
+        return config
+    check_settings(config, None)
+    return replace(config or DEFAULT, error_handlers=handlers)
 
 
 def _place(previous: str | None, auto: bool, conversation: str | None, session: Any, store: Any) -> RunPlace:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core import facts as f
 from ..core.digest import canonical
-from ..core.run import Run, Turn
+from ..core.run import Run, TranscriptEntry, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
@@ -163,9 +163,14 @@ def done_upto(run: Run) -> int:
             if entry.pending or (run.concluding and number == _last_reply(run)):
                 break
             upto = number + 1
-        elif type(entry) is f.HandedOff and upto == number:
+        elif (type(entry) is f.HandedOff and upto == number) or is_handled(entry):
             upto = number + 1
     return upto
+
+
+def is_handled(entry: TranscriptEntry) -> bool:
+    """Return True for the message that an error handler's output has put into the conversation."""
+    return type(entry) is f.Said and entry.by == f.ERROR_HANDLER
 
 
 def _last_reply(run: Run) -> int:

@@ -78,8 +78,19 @@ class View:
 
     def items(self) -> list[RunItem]:
         """Return the items that the run generated, with the open questions last."""
-        made = [item for entry in self.run.entries if type(entry) is Turn for item in self.turn_items(entry)]
+        made: list[RunItem] = []
+        for entry in self.run.entries:
+            if type(entry) is Turn:
+                made += self.turn_items(entry)
+            elif type(entry) is f.Said:
+                made += self.handler_items(entry)
         return made + list(self.interruptions())
+
+    def handler_items(self, said: f.Said) -> Iterator[RunItem]:
+        """Yield the message that an error handler's output has put into the conversation, if this is one."""
+        if said.by == f.ERROR_HANDLER:
+            agent = self.graph.agent_at(self.run.agent).agent if self.graph is not None else self.run.agent
+            yield from (MessageOutputItem(agent, raw) for raw in said_items(said))
 
     def turn_items(self, turn: Turn) -> Iterator[RunItem]:
         """Yield the items of one reply, and the outputs of its calls."""

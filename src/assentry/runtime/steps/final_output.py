@@ -26,6 +26,7 @@ from ..scope import Scope
 from ..value import output_json
 from ..view import FINAL
 from .door import check_digest
+from .error_handler import handle_error, has_error_handler
 from .guardrail import guard_output
 from .model_call import check_nothing_is_asked
 
@@ -49,7 +50,14 @@ async def conclude(scope: Scope, effect: f.Conclude) -> None:
         return
     end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
-        output = _parse_reply(placed, turn)
+        try:
+            output = _parse_reply(placed, turn, not path and has_error_handler(scope, "model_refusal"))
+        except (ModelRefused, InvalidOutput) as error:
+            if path:
+                raise
+            kind: f.HandledError = "model_refusal" if isinstance(error, ModelRefused) else "invalid_final_output"
+            await handle_error(scope, kind, error)
+            return
     else:
         found = await _by_tools(scope, path, run, placed)
         if found is None:
@@ -70,7 +78,11 @@ def _must_be_looked_at(scope: Scope, path: Path, placed: PlacedAgent) -> bool:
     agent, config = placed.agent, scope.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
     return (
-        guarded or scope.hooks.wants(agent) or agent.output_needs_approval is not False or schema_of(agent) is not None
+        guarded
+        or config.error_handlers is not None
+        or scope.hooks.wants(agent)
+        or agent.output_needs_approval is not False
+        or schema_of(agent) is not None
     )
 
 
@@ -99,20 +111,21 @@ async def _end(scope: Scope, path: Path, placed: PlacedAgent, end: f.Concluded, 
     scope.journal.add(f.Concluded(end.output, end.source, end.call, at=scope.journal.now(), path=path))
 
 
-def _parse_reply(placed: PlacedAgent, turn: Turn) -> Any:
-    """Return the reply as the agent's output type; raise `InvalidOutput` if it does not fit."""
+def _parse_reply(placed: PlacedAgent, turn: Turn, refusals: bool) -> Any:
+    """Return the reply as the agent's output type; raise `InvalidOutput` if it does not fit.
+
+    With `refusals`, a refusal is an error also if the output is text.
+    """
     reply, shape = turn.reply, schema_of(placed.agent)
     if type(reply) is not f.Replied:
         raise UsageError("There is no reply to conclude from.")
-    if shape is None:
-        return reply_text(reply)
-    refusal = reply_refusal(reply)
+    refusal = reply_refusal(reply) if shape is not None or refusals else None
     if refusal is not None:
         raise ModelRefused(
-            f"The model refused to give {shape.name}: {shortened(refusal.rstrip('.'), 200)}. "
-            "Resume error.state after state.add_input(...) to go on."
+            f"The model refused to {f'give {shape.name}' if shape is not None else 'answer'}: "
+            f"{shortened(refusal.rstrip('.'), 200)}. Resume error.state after state.add_input(...) to go on."
         )
-    return shape.parse(reply_text(reply))
+    return reply_text(reply) if shape is None else shape.parse(reply_text(reply))
 
 
 def _fit_output(placed: PlacedAgent, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:

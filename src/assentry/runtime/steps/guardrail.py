@@ -44,6 +44,8 @@ from ..value import output_json
 from ..view import all_said, said_value
 
 Path = tuple[str, ...]
+NOT_NEW = ("session", f.ERROR_HANDLER)
+"""The authors of messages that are no new input of a user."""
 
 
 async def guard_input(scope: Scope, effect: f.Guard) -> None:
@@ -56,7 +58,7 @@ async def guard_input(scope: Scope, effect: f.Guard) -> None:
             f"This run awaits its input guardrail {effect.name!r}, which neither agent {placed.agent.name!r} nor the "
             "RunConfig has; give it again."
         )
-    fresh = [said for said in all_said(run)[run.watched :] if said.by != "session"]
+    fresh = [said for said in all_said(run)[run.watched :] if said.by not in NOT_NEW]
     found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, said_value(fresh))
     record(scope, effect.path, f.Guarded("input", effect.name, found.tripwire_triggered, path=effect.path), found)
     if found.tripwire_triggered:

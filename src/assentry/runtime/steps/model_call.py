@@ -19,16 +19,17 @@ from ...core.transcript import Item, items_since_reply, open_requests, transcrip
 from ...core.wording import clean_text, described, holds
 from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
 from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
+from ...definitions.model_input import CallModelData, ModelInputData
 from ...definitions.output import TRY_AGAIN
 from ...definitions.tool import Tool
-from ...errors import ModelFailed, UnansweredRequest, UnreadableState
+from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ...models.default import default_model
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..definition import describe_agent, same_definition
 from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
-from ..value import output_json
+from ..value import input_json, output_json
 
 Path = tuple[str, ...]
 OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
@@ -69,9 +70,11 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         model = model.within(scope.ctx, hook)
     told, offer = await prepare_request(scope, run, agent, path)
     request = _request(scope, run, agent, told, offer, effect.saw)
+    if scope.config.call_model_input_filter is not None:
+        request = await _filter_request(scope, agent, request)
     if hooked:
         await scope.hooks.tell(
-            scope.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
+            scope.ctx, "llm_start", agent, request.instructions, msgspec.json.decode(msgspec.json.encode(request.input))
         )
     work = _reply(scope, model, request, path)
     work = work if scope.hooks.observer is None else scope.hooks.observer.reply(path, agent, model, request, work)
@@ -157,6 +160,23 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
         chain = kept.get("previous")
     heard = _input_items(run, saw, only_new=known)
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation, offer.hosted)
+
+
+async def _filter_request(scope: Scope, agent: Agent[Any], request: ModelRequest) -> ModelRequest:
+    """Return the request with the instructions and items that the `call_model_input_filter` chooses."""
+    choose: Any = scope.config.call_model_input_filter
+    copied = msgspec.json.decode(msgspec.json.encode(request.input))
+    chosen = choose(CallModelData(ModelInputData(copied, request.instructions), agent, scope.ctx.context))
+    chosen = await chosen if inspect.isawaitable(chosen) else chosen
+    if not isinstance(chosen, ModelInputData):
+        raise UsageError(f"call_model_input_filter must return a ModelInputData, and gave {described(chosen)}.")
+    items, told = chosen.input, chosen.instructions
+    if type(items) is not list or type(told) not in (str, type(None)):
+        raise UsageError(
+            "call_model_input_filter must return a ModelInputData with a list of items (dicts), and with instructions "
+            f"that are text or None, and gave {described(chosen)}."
+        )
+    return replace(request, input=msgspec.json.decode(input_json(items)), instructions=told)
 
 
 def _is_filtered(entry: TranscriptEntry) -> bool:
