@@ -275,7 +275,11 @@ class Switched(Fact, frozen=True):
 
 
 class Saved(Fact, frozen=True):
-    """The first `upto` entries of the conversation were written to the session."""
+    """The first `upto` entries of the conversation were written to the session.
+
+    Inputs that the model has not heard yet are the next entries, and are counted if they were written before it hears
+    them.
+    """
 
     upto: Count
 

@@ -513,8 +513,9 @@ def _switched(root: Run, run: Run, state: None, fact: f.Switched, commit: bool) 
 
 
 def _saved(root: Run, run: Run, state: None, fact: f.Saved, commit: bool) -> None:
-    if not run.saved <= fact.upto <= len(run.entries):
-        raise _illegal(root, fact, f"entries {run.saved} to {len(run.entries)} can be saved, not up to {fact.upto}")
+    most = len(run.entries) + len(run.unheard)
+    if not run.saved <= fact.upto <= most:
+        raise _illegal(root, fact, f"entries {run.saved} to {most} can be saved, not up to {fact.upto}")
     if commit:
         run.saved = fact.upto
 

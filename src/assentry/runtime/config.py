@@ -62,6 +62,8 @@ RUN_CONFIG_OPTIONS = allowed.Options(
     max_argument_bytes=allowed.whole_number(2),
     max_parallel_tools=allowed.COUNT.or_none,
     session_limit=allowed.COUNT.or_none,
+    save_input_first=allowed.BOOL,
+    guard_history=allowed.BOOL,
     cancel_grace=allowed.seconds(),
     tracing=allowed.instance_of(Tracing).secret.or_none,
     error_handlers=allowed.Values(
@@ -141,12 +143,22 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     max_parallel_tools: int | None = None
     """The maximum number of tool bodies that run at once; None for no limit."""
     session_limit: int | None = None
-    """The number of the session's latest items that a run loads; None for all."""
+    """The number of the session's latest items that a run loads.
+
+    None for the limit of the session's own `session_settings`, or for all if it has none.
+    """
     session_input_callback: SessionInput | None = None
     """A function that merges the session's items and the new items into the run's input.
 
     Items that are not in the session yet are saved to it.
     """
+    save_input_first: bool = False
+    """True if new input is written to the session before guardrails and model get it, and not with its turn.
+
+    It is there then whatever becomes of the run, and the inputs and turns of two runs at once may be mixed.
+    """
+    guard_history: bool = False
+    """True if input guardrails get the session's items before the run's first input, all as a list of items."""
     deadline: Deadline | float | None = None
     """The time limit for approving a call or answering a body's question, unless the tool sets its own.
 

@@ -75,12 +75,7 @@ class Driver:
                 return
             if scope.hooks.hears:
                 await scope.journal.own()
-            while True:
-                await self._drive(task)
-                if session is not None:
-                    await session.save()
-                if self.writer is None or await self.writer.finish():
-                    break
+            await self._drive_saving(task)
         except asyncio.CancelledError:
             if self.stop != "immediate":
                 raise
@@ -97,6 +92,18 @@ class Driver:
             await self.scope.servers.close()
             if self.tasks.busy or self.tasks.broken:
                 self._close_tripped()
+
+    async def _drive_saving(self, task: asyncio.Task[Any]) -> None:
+        """Drive the run, and write what its session lacks before and after."""
+        session = self.scope.session
+        if session is not None:
+            await session.save()
+        while True:
+            await self._drive(task)
+            if session is not None:
+                await session.save()
+            if self.writer is None or await self.writer.finish():
+                break
 
     def _listen(self) -> None:
         hooks, run = self.scope.hooks, self.journal.run

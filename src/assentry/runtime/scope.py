@@ -80,7 +80,7 @@ def make_scope(
     control = RunControl(journal, graph, run_loop)
     ctx: RunContextWrapper[Any] = RunContextWrapper(context, control)
     dispatch = HookDispatch(hooks, journal, graph, ctx, outputs)
-    sync = SessionSync(session, journal) if session is not None else None
+    sync = SessionSync(session, journal, input_first=config.save_input_first) if session is not None else None
     tasks = Tasks(journal, dispatch, config.max_parallel_tools)
     scope = Scope(journal, graph, config, outputs, run_loop, control, ctx, dispatch, tasks, sync, Servers(), {})
     control.scope = ref(scope)

@@ -11,6 +11,7 @@ import inspect
 from collections import Counter
 from typing import Any
 
+from ..core import allowed
 from ..core import facts as f
 from ..core.digest import canonical
 from ..core.run import Run, TranscriptEntry, Turn
@@ -22,6 +23,7 @@ from .config import RunConfig
 from .journal import Journal
 from .value import input_json
 
+LIMIT = allowed.whole_number(0).or_none
 PATIENCE = 5.0
 """The minimum timeout of a session in seconds when a run is stopped, even if `cancel_grace` is less."""
 
@@ -33,7 +35,7 @@ def patience(config: RunConfig) -> float:
 
 async def first_inputs(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
     """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
-    history = accepted_items(_items_of(session, await session.get_items(config.session_limit)))
+    history = accepted_items(_items_of(session, await session.get_items(_limit(session, config))))
     merge = config.session_input_callback
     if merge is None:
         return [*_input_facts([(item, True) for item in history]), f.Said(input_json(input))]
@@ -49,6 +51,15 @@ async def first_inputs(session: Session, input: str | list[Item], config: RunCon
     if not said:
         raise InvalidInput("session_input_callback gave nothing for the run to hear.")
     return said
+
+
+def _limit(session: Session, config: RunConfig) -> int | None:
+    """Return the number of items to load: the run's limit, or that of the session's own settings."""
+    if config.session_limit is not None:
+        return config.session_limit
+    found = getattr(getattr(session, "session_settings", None), "limit", None)
+    allowed.check_option(type(session).__name__, "session_settings.limit", found, LIMIT, UsageError)
+    return found
 
 
 def _items_of(session: Session, items: Any) -> list[Item]:
@@ -151,21 +162,22 @@ def check_session_given(session: Any) -> None:
         raise UsageError(f"A session's session_id is a text that is not empty, got {described(name)}.")
 
 
-def done_upto(run: Run) -> int:
+def done_upto(run: Run, *, input_first: bool = False) -> int:
     """Return the number of entries that can be written to the session: up to the last turn that is done.
 
-    A reply is not written while the run is being concluded with it.
+    A reply is not written while the run is being concluded with it. With `input_first`, inputs are written before
+    their turn is done, also those that the model has not heard yet.
     """
-    upto = run.saved
-    for number in range(run.saved, len(run.entries)):
+    upto, known = run.saved, len(run.entries)
+    for number in range(run.saved, known):
         entry = run.entries[number]
         if type(entry) is Turn:
             if entry.pending or (run.concluding and number == _last_reply(run)):
                 break
             upto = number + 1
-        elif (type(entry) is f.HandedOff and upto == number) or is_handled(entry):
+        elif is_handled(entry) or (upto == number and (input_first or type(entry) is f.HandedOff)):
             upto = number + 1
-    return upto
+    return known + len(run.unheard) if input_first and upto >= known else upto
 
 
 def is_handled(entry: TranscriptEntry) -> bool:
@@ -179,16 +191,17 @@ def _last_reply(run: Run) -> int:
     return next(n for n in numbers if type(entry := run.entries[n]) is Turn and type(entry.reply) is f.Replied)
 
 
-def unsaved(run: Run) -> bool:
-    """Return True if finished turns are missing in the session."""
-    return done_upto(run) > run.saved
+def unsaved(run: Run, *, input_first: bool = False) -> bool:
+    """Return True if finished turns, or inputs that are written first, are missing in the session."""
+    return done_upto(run, input_first=input_first) > run.saved
 
 
 class SessionSync:
     """The writing of one run's finished turns to its session, during one drive."""
 
-    def __init__(self, session: Session, journal: Journal) -> None:
+    def __init__(self, session: Session, journal: Journal, *, input_first: bool = False) -> None:
         self.session = session
+        self._input_first = input_first
         self._journal = journal
         self._written: int | None = None
         """The number of the run's items that are in the session; None before they are counted."""
@@ -202,7 +215,7 @@ class SessionSync:
         """
         if self.writing is not None:
             await asyncio.wait([self.writing])  # begun by a caller that was cancelled
-        if unsaved(self._journal.run):
+        if unsaved(self._journal.run, input_first=self._input_first):
             await self._journal.own(new=True)  # or the session would hold items of a run that the store does not have
             self.writing = asyncio.create_task(self._write())
             await asyncio.shield(self.writing)
@@ -210,7 +223,7 @@ class SessionSync:
 
     async def _write(self) -> None:
         run = self._journal.run
-        upto = done_upto(run)
+        upto = done_upto(run, input_first=self._input_first)
         items = _items(run, run.saved, upto)
         if self._written is None:  # counted once a drive, then kept up to date
             self._written = len(_items(run, 0, run.saved))
@@ -239,7 +252,7 @@ class SessionSync:
 
 
 def _items(run: Run, first: int, last: int) -> list[Item]:
-    entries = run.entries[first:last]
+    entries = [*run.entries, *run.unheard][first:last] if last > len(run.entries) else run.entries[first:last]
     return [
         item
         for entry in entries

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ...core import facts as f
 from ...core.past import past_of
-from ...core.run import CallState
+from ...core.run import CallState, Run
+from ...core.transcript import Item, said_items
 from ...core.wording import clean_text, described
 from ...definitions.guardrail import (
     GuardrailFunctionOutput,
@@ -44,8 +45,6 @@ from ..value import output_json
 from ..view import all_said, said_value
 
 Path = tuple[str, ...]
-NOT_NEW = ("session", f.ERROR_HANDLER)
-"""The authors of messages that are no new input of a user."""
 
 
 async def guard_input(scope: Scope, effect: f.Guard) -> None:
@@ -58,12 +57,19 @@ async def guard_input(scope: Scope, effect: f.Guard) -> None:
             f"This run awaits its input guardrail {effect.name!r}, which neither agent {placed.agent.name!r} nor the "
             "RunConfig has; give it again."
         )
-    fresh = [said for said in all_said(run)[run.watched :] if said.by not in NOT_NEW]
-    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, said_value(fresh))
+    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, _unguarded(scope, run))
     record(scope, effect.path, f.Guarded("input", effect.name, found.tripwire_triggered, path=effect.path), found)
     if found.tripwire_triggered:
         result = InputGuardrailResult(guardrail, found)
         raise InputGuardrailTripwireTriggered(f"The input guardrail {effect.name!r} stopped the run for good.", result)
+
+
+def _unguarded(scope: Scope, run: Run) -> str | list[Item]:
+    """Return the input that no guardrail has checked yet, after the session's items if the settings say so."""
+    heard = [said for said in all_said(run)[run.watched :] if said.by != f.ERROR_HANDLER]
+    if scope.config.guard_history and scope.session is not None and run is scope.journal.run and not run.watched:
+        return [item for said in heard for item in said_items(said)]
+    return said_value([said for said in heard if said.by != "session"])
 
 
 def await_guardrails(scope: Scope) -> None:
