@@ -6,10 +6,7 @@ import abc
 from typing import TYPE_CHECKING, Any
 
 from ..absent import find_absent
-
-if TYPE_CHECKING:
-    from .spans import Span
-    from .traces import Trace
+from .interface import Span, Trace
 
 __all__ = ["TracingExporter", "TracingProcessor"]
 

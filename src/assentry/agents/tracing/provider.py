@@ -7,15 +7,15 @@ import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..absent import find_absent
 from .config import TracingConfig
+from .interface import NO_OP, Span, Trace, TSpanData, new_span_id, new_trace_id, time_text
 from .processor_interface import TracingProcessor
 from .scope import Scope
-from .spans import NoOpSpan, Span, SpanImpl, TSpanData
-from .traces import NO_OP, NoOpTrace, Trace, TraceImpl
+from .spans import NoOpSpan, SpanImpl
+from .traces import NoOpTrace, TraceImpl
 
 __all__ = ["DefaultTraceProvider", "SynchronousMultiTracingProcessor", "TraceProvider"]
 
@@ -177,15 +177,15 @@ class DefaultTraceProvider(TraceProvider):
 
     def time_iso(self) -> str:
         """Return the current time as ISO 8601 text."""
-        return datetime.now(UTC).isoformat()
+        return time_text()
 
     def gen_trace_id(self) -> str:
         """Return a new trace id: `trace_` and 32 hex digits."""
-        return f"trace_{uuid.uuid4().hex}"
+        return new_trace_id()
 
     def gen_span_id(self) -> str:
         """Return a new span id: `span_` and 24 hex digits."""
-        return f"span_{uuid.uuid4().hex[:24]}"
+        return new_span_id()
 
     def gen_group_id(self) -> str:
         """Return a new group id: `group_` and 24 hex digits."""
@@ -206,7 +206,9 @@ class DefaultTraceProvider(TraceProvider):
         if disabled or self.disabled:
             return NoOpTrace()
         key = tracing.get("api_key") if tracing else None
-        return TraceImpl(name, trace_id, group_id, metadata, self._listeners, key, mirrored=mirrored)
+        return TraceImpl(
+            name, trace_id, group_id, metadata, self._listeners, key, mirrored=mirrored, make_id=self.gen_trace_id
+        )
 
     def create_span(
         self,

@@ -6,9 +6,7 @@ import atexit
 from typing import TYPE_CHECKING
 
 from ..absent import find_absent
-
-if TYPE_CHECKING:
-    from .provider import TraceProvider
+from .provider import DefaultTraceProvider, TraceProvider
 
 __all__ = ["get_trace_provider", "set_trace_provider"]
 
@@ -25,8 +23,6 @@ def get_trace_provider() -> TraceProvider:
     """Return the provider of traces and spans. The default one sends nothing anywhere."""
     global _provider
     if _provider is None:
-        from .provider import DefaultTraceProvider
-
         _provider = DefaultTraceProvider()
     return _provider
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import abc
 import logging
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic
-
-from typing_extensions import TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...tracing.settings import is_set_up
 from ..absent import find_absent
-from . import util
+from .interface import NO_OP, Span, SpanError, TSpanData, new_span_id, time_text
 from .processor_interface import TracingProcessor
 from .scope import Scope
-from .span_data import SpanData
-from .traces import NO_OP
 
 if TYPE_CHECKING:
     from ...tracing.manual_span import ManualSpan
@@ -24,87 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["NoOpSpan", "Span", "SpanError", "SpanImpl", "TSpanData"]
 
 log = logging.getLogger("assentry")
-TSpanData = TypeVar("TSpanData", bound=SpanData)
-
-
-class SpanError(TypedDict):
-    """An error of an operation: a text, and more about it."""
-
-    message: str
-    data: dict[str, Any] | None
-
-
-class Span(abc.ABC, Generic[TSpanData]):
-    """One operation. Use it as a context manager, or call `start` and `finish`."""
-
-    @property
-    @abc.abstractmethod
-    def trace_id(self) -> str:
-        """The id of the span's trace."""
-
-    @property
-    @abc.abstractmethod
-    def span_id(self) -> str:
-        """The span's id."""
-
-    @property
-    @abc.abstractmethod
-    def span_data(self) -> TSpanData:
-        """The span's contents, which may be changed until the span ends."""
-
-    @abc.abstractmethod
-    def start(self, mark_as_current: bool = False) -> None:
-        """Begin the span; with `mark_as_current` it becomes the current one."""
-
-    @abc.abstractmethod
-    def finish(self, reset_current: bool = False) -> None:
-        """End the span; with `reset_current` the span before becomes the current one again."""
-
-    @abc.abstractmethod
-    def __enter__(self) -> Span[TSpanData]: ...
-
-    @abc.abstractmethod
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None: ...
-
-    @property
-    @abc.abstractmethod
-    def parent_id(self) -> str | None:
-        """The id of the span above; None directly under the trace."""
-
-    @abc.abstractmethod
-    def set_error(self, error: SpanError) -> None:
-        """Say that the operation failed."""
-
-    @property
-    @abc.abstractmethod
-    def error(self) -> SpanError | None:
-        """The error, if the operation failed."""
-
-    @abc.abstractmethod
-    def export(self) -> dict[str, Any] | None:
-        """Return the span as a dict; None if nobody hears of it."""
-
-    @property
-    @abc.abstractmethod
-    def started_at(self) -> str | None:
-        """The time of the start as ISO 8601 text."""
-
-    @property
-    @abc.abstractmethod
-    def ended_at(self) -> str | None:
-        """The time of the end as ISO 8601 text."""
-
-    @property
-    @abc.abstractmethod
-    def tracing_api_key(self) -> str | None:
-        """The key of the trace's `tracing={"api_key": ...}`, for processors."""
-
-    @property
-    def trace_metadata(self) -> dict[str, Any] | None:
-        """The metadata of the span's trace."""
-        return None
 
 
 class _CurrentSpan(Span[TSpanData]):
@@ -214,7 +128,7 @@ class SpanImpl(_CurrentSpan[TSpanData]):
     ) -> None:
         super().__init__(span_data)
         self._trace_id = trace_id
-        self._span_id = span_id or util.gen_span_id()
+        self._span_id = span_id or new_span_id()
         self._parent_id = parent_id
         self._processor = processor
         self._tracing_api_key = tracing_api_key
@@ -247,7 +161,7 @@ class SpanImpl(_CurrentSpan[TSpanData]):
         if self._started_at is not None:
             log.warning("The span was started before")
             return
-        self._started_at = util.time_iso()
+        self._started_at = time_text()
         if self.mirrored and is_set_up():
             from ...tracing.manual_span import begin_span
 
@@ -267,7 +181,7 @@ class SpanImpl(_CurrentSpan[TSpanData]):
         if self._ended_at is not None:
             log.warning("The span was finished before")
             return
-        self._ended_at = util.time_iso()
+        self._ended_at = time_text()
         if self.mirror is not None:
             if reset_current:
                 self.mirror.leave()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import abc
 import hashlib
 import logging
 import re
+from collections.abc import Callable
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ...tracing.settings import is_set_up
 from ..absent import find_absent
-from . import util
+from .interface import NO_OP, Trace, new_trace_id
 from .processor_interface import TracingProcessor
 from .scope import Scope
 
@@ -22,57 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["NoOpTrace", "Trace", "TraceImpl"]
 
 log = logging.getLogger("assentry")
-NO_OP = "no-op"
-"""The id of traces and spans that nobody hears of."""
-
-
-class Trace(abc.ABC):
-    """A workflow. Use it as a context manager, or call `start` and `finish`.
-
-    Runs and spans that begin while it is the current trace belong to it.
-    """
-
-    @abc.abstractmethod
-    def __enter__(self) -> Trace: ...
-
-    @abc.abstractmethod
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None: ...
-
-    @abc.abstractmethod
-    def start(self, mark_as_current: bool = False) -> None:
-        """Begin the trace; with `mark_as_current` it becomes the current one."""
-
-    @abc.abstractmethod
-    def finish(self, reset_current: bool = False) -> None:
-        """End the trace; with `reset_current` the trace before becomes the current one again."""
-
-    @property
-    @abc.abstractmethod
-    def trace_id(self) -> str:
-        """The trace's id: `trace_` and 32 hex digits."""
-
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The workflow's name."""
-
-    @abc.abstractmethod
-    def export(self) -> dict[str, Any] | None:
-        """Return the trace as a dict; None if nobody hears of it."""
-
-    @property
-    @abc.abstractmethod
-    def tracing_api_key(self) -> str | None:
-        """The key of `tracing={"api_key": ...}`, for processors."""
-
-    def to_json(self, *, include_tracing_api_key: bool = False) -> dict[str, Any] | None:
-        """Return the trace as a dict, with the key only if asked for; None if nobody hears of it."""
-        shown = self.export()
-        if shown is not None and include_tracing_api_key and self.tracing_api_key:
-            return {**shown, "tracing_api_key": self.tracing_api_key}
-        return shown
 
 
 class _CurrentTrace(Trace):
@@ -148,8 +97,10 @@ class TraceImpl(_CurrentTrace):
         tracing_api_key: str | None = None,
         *,
         mirrored: bool = True,
+        make_id: Callable[[], str] = new_trace_id,
     ) -> None:
         self._name = name
+        self._make_id = make_id
         self._trace_id = trace_id
         self.group_id = group_id
         self.metadata = metadata
@@ -164,7 +115,7 @@ class TraceImpl(_CurrentTrace):
     def trace_id(self) -> str:
         """The trace's id: `trace_` and 32 hex digits, unless the program gave another text."""
         if self._trace_id is None:
-            self._trace_id = util.gen_trace_id()
+            self._trace_id = self._make_id()
         return self._trace_id
 
     @property
