@@ -83,6 +83,19 @@ async def test_a_plain_run_is_a_tree_of_spans(receiver: Receiver) -> None:
     assert not any(span.failed for span in receiver.spans)
 
 
+async def test_a_run_can_be_given_the_id_of_its_trace(receiver: Receiver) -> None:
+    chosen = "0123456789abcdef" * 2
+    config = traced(receiver, trace_id=chosen)
+    await Runner.run(scripted("Done.", name="Post"), "Go.", run_config=config)
+    assert {span.trace for span in received(receiver, config)} == {chosen}
+
+
+@pytest.mark.parametrize("id", ["0" * 32, "trace_" + "a" * 32, "A" * 32, "a" * 31, 7])
+def test_a_trace_id_is_32_hex_digits(id: Any) -> None:
+    with pytest.raises(InvalidDefinition, match=r"Tracing: trace_id must be 32 hex digits in lower case, not all 0"):
+        Tracing(trace_id=id)
+
+
 async def test_spans_have_the_names_of_the_conventions(receiver: Receiver) -> None:
     send, _ = sending()
     config = traced(receiver, group_id="talk-1", model_settings=ModelSettings(temperature=0.5, max_tokens=99))

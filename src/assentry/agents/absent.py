@@ -16,6 +16,7 @@ GUIDE = "docs/howto/from-openai-agents.md"
 COMPUTER = "Assentry has no computer use; give the agent function tools for what it has to do"
 HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
 TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
+TRACES = "Assentry sends no traces to OpenAI; give add_trace_processor one of your own, or set up OpenTelemetry"
 VOICE = "Assentry has no voice pipelines; use assentry.agents.realtime"
 
 ABSENT: dict[str, str] = {
@@ -23,6 +24,7 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(("ComputerProvider", "ComputerTool", "ComputerToolCustomDataContext"), COMPUTER),
     **dict.fromkeys(("ComputerToolCustomDataExtractor", "dispose_resolved_computers", "resolve_computer"), COMPUTER),
     **dict.fromkeys(("ToolSearchCallItem", "ToolSearchOutputItem", "ToolSearchTool", "tool_namespace"), TOOL_SEARCH),
+    **dict.fromkeys(("BackendSpanExporter", "default_exporter", "default_processor"), TRACES),
     **dict.fromkeys(
         (
             "ShellToolContainerAutoEnvironment",

@@ -45,6 +45,7 @@ from ..tracing.attributes import (
     tool_attributes,
     usage_attributes,
 )
+from ..tracing.manual_span import chosen_root
 from ..tracing.provider import provider_of
 from ..tracing.settings import Tracing
 from ..tracing.span_mask import SpanMask
@@ -78,7 +79,8 @@ class SpanObserver:
     def __init__(self, scope: Scope, tracing: Tracing, began: f.Began, resumed: bool) -> None:
         self.scope = scope
         self.tracing = tracing
-        self.tracer: Tracer = provider_of(tracing).get_tracer("assentry", __version__)
+        self.provider = provider_of(tracing)
+        self.tracer: Tracer = self.provider.get_tracer("assentry", __version__)
         group = tracing.group_id or began.session or (began.conversation or {}).get("id")
         self.talk: Attributes = {"gen_ai.conversation.id": group} if group else {}
         """The conversation's attributes, for workflow, agent and model spans."""
@@ -113,10 +115,12 @@ class SpanObserver:
             "assentry.run.resumed": resumed,
             **{f"assentry.metadata.{key}": value for key, value in tracing.metadata.items()},
         }
+        here = trace.get_current_span().get_span_context()
         first = span_context(began.trace) if resumed else None
         if first is None:
+            first = chosen_root(self.provider, tracing.trace_id, f"invoke_workflow {name}")
+        if first is None:
             return self._start(f"invoke_workflow {name}", None, attributes)
-        here = trace.get_current_span().get_span_context()
         elsewhere = here.is_valid and here.trace_id != first.trace_id
         links = [Link(here)] if elsewhere else []  # the caller that resumes may have its own trace
         return self._start(f"invoke_workflow {name}", NonRecordingSpan(first), attributes, links=links)

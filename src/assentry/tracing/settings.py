@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -21,6 +22,10 @@ TRACING_OPTIONS = allowed.Options(
     metadata=allowed.dict_of_texts().secret,
     workflow_name=allowed.NONEMPTY.or_none,
     group_id=allowed.NONEMPTY.or_none,
+    trace_id=allowed.Values(
+        "32 hex digits in lower case, not all 0",
+        lambda given: type(given) is str and re.fullmatch(r"(?!0+$)[0-9a-f]{32}", given) is not None,
+    ).or_none,
     include_sensitive_data=allowed.BOOL.secret,
     tracer_provider=allowed.Values(
         "a TracerProvider", lambda given: callable(getattr(given, "get_tracer", None))
@@ -47,6 +52,8 @@ class Tracing:
     """The run's name in traces; by default the name of the agent that begins the run."""
     group_id: str | None = None
     """The group of the run, such as a conversation; by default the run's session or conversation id."""
+    trace_id: str | None = None
+    """The id of the trace, as 32 hex digits, for a run that begins one; by default a new id."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """More attributes for the run's first span."""
     include_sensitive_data: bool = False
@@ -115,6 +122,12 @@ def exporter() -> ModuleType:
             f"Tracing needs OpenTelemetry, which is not installed ({error.name}): {install_hint('otel')}"
         ) from None
     return provider
+
+
+def is_set_up() -> bool:
+    """Return True if the program has given OpenTelemetry a global provider. OpenTelemetry is not imported for it."""
+    api = sys.modules.get("opentelemetry.trace")
+    return api is not None and not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
 
 
 # -- saving with a run -------------------------------------------------------------------------------
