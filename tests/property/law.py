@@ -141,7 +141,7 @@ OF_THE_RUN: dict[type[f.Fact], Callable[[Ledger, Place, Any], bool]] = {
     f.Cancelled: lambda ledger, place, fact: not fact.path and not ledger.cancelled,
     f.Resumed: lambda ledger, place, fact: not fact.path and ledger.cancelled,
     f.Switched: lambda ledger, place, fact: _may_switch(place, fact),
-    f.Saved: lambda ledger, place, fact: place.saved <= fact.upto <= place.entries,
+    f.Saved: lambda ledger, place, fact: place.saved <= fact.upto <= place.entries + place.said - place.heard,
 }
 
 

@@ -200,7 +200,7 @@ class Ledger:
         place.definition = fact
 
     def _saved(self, fact: f.Saved, place: Place, line: None) -> None:
-        assert place.saved <= fact.upto <= place.entries
+        assert place.saved <= fact.upto <= place.entries + place.said - place.heard
         place.saved = fact.upto
 
     def _replied(self, fact: f.Replied, place: Place, line: None) -> None:
