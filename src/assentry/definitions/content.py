@@ -30,7 +30,6 @@ class ToolOutputFileContent(Struct, frozen=True):
     filename: str | None = None
 
 
-ToolOutputPart = ToolOutputText | ToolOutputImage | ToolOutputFileContent
 _KINDS: dict[type[Any], str] = {
     ToolOutputText: "input_text",
     ToolOutputImage: "input_image",
