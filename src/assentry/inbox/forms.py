@@ -43,7 +43,6 @@ class Field(Struct, kw_only=True):
     states: list[tuple[str, str]] = []
     """The states to choose from, besides a value; empty if there must be a value."""
     fields: list[Field] = []
-    removable: bool = False
     hidden: list[str] = []
     """The names of characters in the text that cannot be seen."""
     problem: str = ""
@@ -125,8 +124,6 @@ class SchemaForm:
                 self._field(pointer(at, n), str(n + 1), inner, each, True, problems, depth + 1)
                 for n, each in enumerate(given)
             ]
-            for each in made.fields:
-                each.removable = True
         else:
             _fill(made, plain, value)
         return made
