@@ -980,7 +980,8 @@ async def test_a_schema_of_ones_own_is_offered_and_makes_the_output() -> None:
     result = await Runner.run(agent, "go")
     assert result.final_output == ["ha", "ho"]
     [request] = agent.model.requests  # type: ignore[union-attr]
-    assert (request.output.name, request.output.schema, request.output.strict) == (
+    offered = request.output
+    assert (offered.name, offered.schema, offered.strict) == ("Jokes", Jokes().json_schema(), False)
         "Jokes",
         Jokes().json_schema(),
         False,
