@@ -982,10 +982,6 @@ async def test_a_schema_of_ones_own_is_offered_and_makes_the_output() -> None:
     [request] = agent.model.requests  # type: ignore[union-attr]
     offered = request.output
     assert (offered.name, offered.schema, offered.strict) == ("Jokes", Jokes().json_schema(), False)
-        "Jokes",
-        Jokes().json_schema(),
-        False,
-    )
 
 
 @pytest.mark.parametrize("text", ["no JSON", '{"puns": {}}'])
