@@ -38,6 +38,7 @@ from .definitions.hosted_tool import (
     CodeInterpreterTool,
     FileSearchTool,
     HostedMCPTool,
+    ImageGenerationTool,
     MCPToolApprovalRequest,
     WebSearchTool,
 )
@@ -265,6 +266,7 @@ __all__ = [
     "Happened",
     "HostedMCPTool",
     "IllegalFact",
+    "ImageGenerationTool",
     "InputGuardrail",
     "InputGuardrailResult",
     "InputGuardrailTripwireTriggered",

@@ -30,8 +30,9 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType, TypedDict
 
-from assentry import AgentOutputSchema, InvalidDefinition, InvalidOutput, Upstream
-from tests.runtime.support import python
+from assentry import AgentOutputSchema, InvalidDefinition, InvalidOutput, Runner, Upstream
+from assentry.definitions.output import AgentOutputSchemaBase
+from tests.runtime.support import python, scripted
 
 T = TypeVar("T")
 
@@ -950,3 +951,40 @@ def test_the_schema_builder_is_not_loaded_before_it_is_needed() -> None:
 def test_raw_json_is_what_a_fact_can_hold() -> None:
     kept = AgentOutputSchema(list[int]).dump([1])
     assert msgspec.json.encode({"output": kept}) == b'{"output":[1]}'
+
+
+# -- a schema of one's own ------------------------------------------------------------------------------
+
+
+class Jokes(AgentOutputSchemaBase):
+    """An output whose JSON is not the output: a list, made from an object."""
+
+    def is_plain_text(self) -> bool:
+        return False
+
+    def name(self) -> str:
+        return "Jokes"
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "object", "properties": {"jokes": {"type": "object"}}}
+
+    def is_strict_json_schema(self) -> bool:
+        return False
+
+    def validate_json(self, json_str: str) -> Any:
+        return list(json.loads(json_str)["jokes"].values())
+
+
+async def test_a_schema_of_ones_own_is_offered_and_makes_the_output() -> None:
+    agent = scripted('{"jokes": {"1": "ha", "2": "ho"}}', output_type=Jokes())
+    result = await Runner.run(agent, "go")
+    assert result.final_output == ["ha", "ho"]
+    [request] = agent.model.requests  # type: ignore[union-attr]
+    offered = request.output
+    assert (offered.name, offered.schema, offered.strict) == ("Jokes", Jokes().json_schema(), False)
+
+
+@pytest.mark.parametrize("text", ["no JSON", '{"puns": {}}'])
+async def test_text_that_a_schema_of_ones_own_does_not_take_is_refused(text: str) -> None:
+    with pytest.raises(InvalidOutput, match="is not Jokes"):
+        await Runner.run(scripted(text, output_type=Jokes()), "go")

@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assentry import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, Usage, function_tool
-from assentry.errors import AlreadyDecided, AssentryError, Conflict, ContextMissing, QuestionNotFound
+from assentry import (
+    Agent,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    RunState,
+    ToolApprovalItem,
+    ToolContext,
+    Usage,
+    function_tool,
+)
+from assentry.errors import AlreadyDecided, AssentryError, Conflict, ContextMissing, QuestionNotFound, UsageError
 from assentry.testing import call
 from tests.runtime.support import HANGS, facts, named, outcomes, reloaded, scripted, sending, told
 
@@ -248,8 +258,36 @@ def test_a_wrapper_of_ones_own_holds_a_context_and_belongs_to_no_run() -> None:
     wrapper = RunContextWrapper({"a": 1})
     assert wrapper.context == {"a": 1}
     assert wrapper.usage == Usage()
-    with pytest.raises((AssentryError, RuntimeError)):
+    with pytest.raises(AssentryError, match="belongs to no run"):
         wrapper.is_tool_approved("x", "y")
+
+
+async def test_a_tool_s_context_of_ones_own_has_its_call_and_can_neither_ask_nor_step() -> None:
+    usage = Usage(requests=2)
+    ctx = ToolContext({"a": 1}, usage, tool_name="send", tool_call_id="c1", tool_arguments='{"to": "ann"}')
+    assert (ctx.context, ctx.usage, ctx.tool_name, ctx.call_id) == ({"a": 1}, usage, "send", "c1")
+    assert (ctx.tool_arguments, ctx.tool_call, ctx.preconditions) == ('{"to": "ann"}', None, {})
+    for refused in (ctx.ask("why?"), ctx.step("one", dict), ctx.holds_lease()):
+        with pytest.raises(UsageError, match="belongs to no run"):
+            await refused
+    for call_it in (lambda: ctx.ask_sync("why?"), lambda: ctx.idempotency_key, lambda: ctx.progress(1)):
+        with pytest.raises(UsageError, match="belongs to no run"):
+            call_it()
+
+
+async def test_a_body_sees_the_call_as_the_provider_s_item_and_the_settings_of_the_run() -> None:
+    seen: list[Any] = []
+
+    @function_tool
+    async def look(ctx: ToolContext[Any], at: str) -> str:
+        seen.extend((ctx.tool_call, ctx.run_config))
+        return at
+
+    config = RunConfig()
+    await Runner.run(scripted(call("look", {"at": "sky"}, "c9"), "done", tools=[look]), "go", run_config=config)
+    item, settings = seen
+    assert (item.call_id, item.name, item["arguments"]) == ("c9", "look", '{"at": "sky"}')
+    assert settings is config
 
 
 # -- a saved context -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from assentry import (
     InputGuardrail,
     OutputGuardrail,
     RunConfig,
+    RunContextWrapper,
     Runner,
     RunState,
     ToolContext,
@@ -1522,3 +1523,34 @@ def test_every_tripwire_is_one_kind_of_error() -> None:
         assert issubclass(kind, TripwireTriggered)
         assert kind.status == 403
         assert kind().guardrail is None
+
+
+# -- guardrails outside of a run ------------------------------------------------------------------------
+
+
+async def test_a_guardrail_can_be_tried_outside_of_a_run() -> None:
+    @input_guardrail
+    async def short(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput({"length": len(given)}, len(given) > 5)
+
+    @output_guardrail
+    def clean(ctx: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(ctx.context, output == "bad")
+
+    @tool_input_guardrail
+    def closed(data: Any) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.reject_content("closed", data.agent)
+
+    ctx = RunContextWrapper("here")
+    found = await short.run("agent", "too long", ctx)
+    assert found.guardrail is short and found.output.tripwire_triggered
+    looked = await clean.run(ctx, "agent", "fine")
+    assert (looked.agent, looked.agent_output, looked.output.output_info) == ("agent", "fine", "here")
+    stopped = await closed.run(ToolInputGuardrailData(ToolContext(None, tool_name="t"), "agent"))
+    assert (stopped.message, stopped.output_info) == ("closed", "agent")
+
+
+async def test_a_guardrail_that_returns_something_else_is_refused_outside_of_a_run_too() -> None:
+    guardrail = InputGuardrail(lambda ctx, agent, given: True)  # type: ignore[arg-type,return-value]
+    with pytest.raises(UsageError, match="must return a GuardrailFunctionOutput"):
+        await guardrail.run(None, "hello", RunContextWrapper(None))

@@ -1186,3 +1186,9 @@ async def test_an_agent_that_has_the_word_again_is_defined_again_by_another_fact
     journal = result._scope.journal.facts
     assert [fact["agent"] for fact in facts(result.to_state(), "defined")] == ["a", "b", "a"]
     assert len({id(fact) for fact in journal}) == len(journal), "whoever writes them tells them apart"
+
+
+async def test_a_filter_may_choose_the_items_of_the_turn_that_the_next_agent_gets() -> None:
+    a, b = pair(call(TO_B), input_filter=lambda data: data.clone(input_items=()))
+    await Runner.run(a, "go")
+    assert heard(b) == [{"role": "user", "content": "go"}]

@@ -814,3 +814,53 @@ async def test_a_run_cancelled_in_a_hook_can_be_resumed() -> None:
     result = await Runner.run(agent, await reloaded(agent, state))
     assert sent == [("ann", 1)]
     assert result.final_output == "done"
+
+
+# -- the input of an agent --------------------------------------------------------------------------
+
+
+class Inputs(RunHooks[Any]):
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, Any]] = []
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        self.seen.append(("start", agent.name, context.turn_input))
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        self.seen.append(("end", agent.name, context.turn_input))
+
+
+async def test_hooks_of_agents_see_the_input_and_not_what_the_run_has_generated() -> None:
+    send, _ = sending()
+    other = scripted("done", name="other")
+    agent = scripted(call("send", {"to": "ann"}), call("transfer_to_other"), tools=[send], handoffs=[other])
+    hooks = Inputs()
+    await Runner.run(agent, "go", hooks=hooks)
+    given = [{"role": "user", "content": "go"}]
+    assert hooks.seen == [("start", "agent", given), ("start", "other", given), ("end", "other", given)]
+
+
+async def test_after_an_input_filter_an_agent_s_input_is_what_the_filter_chose() -> None:
+    other = scripted("done", name="other")
+    to_other = handoff(other, input_filter=lambda data: data.clone(input_history="only this", new_items=()))
+    hooks = Inputs()
+    await Runner.run(scripted(call("transfer_to_other"), handoffs=[to_other]), "go", hooks=hooks)
+    assert hooks.seen[-1] == ("end", "other", [{"role": "user", "content": "only this"}])
+
+
+async def test_hooks_that_ask_for_it_are_told_of_a_handoff_when_their_agent_leaves() -> None:
+    told: list[tuple[str, str, str]] = []
+
+    class Leaving(AgentHooks[Any]):
+        told_of_leaving = True
+
+        def __init__(self, whose: str) -> None:
+            self.whose = whose
+
+        async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
+            told.append((self.whose, agent.name, source.name))
+
+    other = scripted("done", name="other", hooks=Leaving("other"))
+    agent = scripted(call("transfer_to_other"), handoffs=[other], hooks=Leaving("agent"))
+    await Runner.run(agent, "go")
+    assert told == [("agent", "other", "agent")]

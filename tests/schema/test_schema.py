@@ -434,6 +434,18 @@ def test_a_google_docstring_that_ends_in_a_returns_field_is_still_google():
     assert parse_docstring("Send.\n\nArgs:\n    to: Who.\n\n:returns: A receipt.").params == {"to": "Who."}
 
 
+def test_a_google_docstring_needs_no_blank_line_before_its_sections():
+    read = parse_docstring("Send a mail.\nArgs:\n    to: The recipient.\n    cc: Copies.\nReturns:\n    Its id.\n")
+    assert read.description == "Send a mail."
+    assert read.params == {"to": "The recipient.", "cc": "Copies."}
+
+
+def test_a_style_that_is_given_is_not_guessed():
+    text = "Send.\n\n:param to: The recipient.\n\nArgs:\n    to: Somebody.\n"
+    assert parse_docstring(text, "google").params == {"to": "Somebody."}
+    assert parse_docstring(text).params["to"].startswith("The recipient.")
+
+
 def test_a_sloppy_docstring_writes_nothing_to_the_log(caplog):
     with caplog.at_level(logging.DEBUG):
         parse_docstring("Send.\n\nArgs:\n    what is this\n    to (1 +): Who.\n   body: Off.\n")

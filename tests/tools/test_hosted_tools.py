@@ -12,9 +12,11 @@ from assentry import (
     CodeInterpreterTool,
     FileSearchTool,
     HostedMCPTool,
+    ImageGenerationTool,
     InvalidDecision,
     InvalidDefinition,
     MCPToolApprovalRequest,
+    ModelSettings,
     RunConfig,
     Runner,
     RunState,
@@ -295,6 +297,47 @@ async def test_settings_of_hosted_tools_are_passed_on() -> None:
     assert not request.tools
     assert [each["type"] for each in request.hosted] == ["web_search", "file_search", "code_interpreter"]
     assert request.hosted[1] == {"type": "file_search", "vector_store_ids": ["vs_1"], "max_num_results": 3}
+
+
+class ClientObject:
+    """An object of a provider's client, which says what was set in it."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_unset: bool) -> dict[str, Any]:
+        assert (mode, by_alias, exclude_unset) == ("json", True, True)
+        return self.fields
+
+
+def test_every_setting_of_a_search_is_passed_on_and_may_be_an_object_of_the_client() -> None:
+    where, filters = ClientObject(type="approximate", city="Rome"), ClientObject(allowed_domains=["a.example"])
+    web = WebSearchTool(where, filters, "low", False, ["text", "image"], {"max_results": 3})
+    assert web.config == {
+        "type": "web_search",
+        "search_context_size": "low",
+        "user_location": {"type": "approximate", "city": "Rome"},
+        "filters": {"allowed_domains": ["a.example"]},
+        "external_web_access": False,
+        "search_content_types": ["text", "image"],
+        "image_settings": {"max_results": 3},
+    }
+    ranking = ClientObject(score_threshold=0.5)
+    files = FileSearchTool(["vs_1"], ranking_options=ranking, filters={"type": "eq", "key": "k", "value": 1})
+    assert files.config["ranking_options"] == {"score_threshold": 0.5}
+
+
+async def test_search_results_are_asked_for_beside_what_the_settings_include() -> None:
+    tools = [FileSearchTool(["vs_1"], include_search_results=True)]
+    settings = ModelSettings(response_include=["reasoning.encrypted_content"])
+    clerk = agent("Hello.", "Hello.", tools=tools)
+    clerk.model_settings = settings
+    await Runner.run(clerk, "Hello?")
+    clerk.tools.append(ImageGenerationTool({"type": "image_generation", "quality": "low"}))
+    await Runner.run(clerk, "Hello?")
+    first, second = clerk.model.requests  # type: ignore[union-attr]
+    assert first.settings.response_include == ["reasoning.encrypted_content", "file_search_call.results"]
+    assert second.hosted[1] == {"type": "image_generation", "quality": "low"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ logic. A name that is not here says why, and what to do instead.
 """
 
 import importlib
+import sys
+import types
 import typing
 
 from ..version import __version__ as __version__
@@ -319,8 +321,17 @@ def _find(name: str) -> typing.Any:
     return _absent(name)
 
 
+class _Package(types.ModuleType):
+    """This package, in which a function that is called like its module stands for the name, as in the SDK."""
+
+    def __setattr__(self, name: str, value: typing.Any) -> None:
+        is_home = isinstance(value, types.ModuleType) and name in _HOMES.get(name, ())
+        super().__setattr__(name, getattr(value, name) if is_home else value)
+
+
 if not typing.TYPE_CHECKING:
     __getattr__ = _find
+    sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

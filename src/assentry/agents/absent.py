@@ -14,6 +14,10 @@ GUIDE = "docs/howto/from-openai-agents.md"
 """The page that has every name of the SDK, and what became of it."""
 
 COMPUTER = "Assentry has no computer use; give the agent function tools for what it has to do"
+CUSTOM_DATA = "Items hold no data of yours; keep it in your context object"
+CUSTOM_TOOL = "Tools take JSON arguments; use function_tool, with a parameter for the text"
+LOCAL_SHELL = "It is the older form of ShellTool; use ShellTool with an executor"
+PROGRAMS = "Nobody would be asked before a generated program calls tools; let the model call them"
 HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
 TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
 TRACES = "Assentry sends no traces to OpenAI; give add_trace_processor one of your own, or set up OpenTelemetry"
@@ -23,6 +27,11 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(("AsyncComputer", "Button", "Computer", "Environment"), COMPUTER),
     **dict.fromkeys(("ComputerProvider", "ComputerTool", "ComputerToolCustomDataContext"), COMPUTER),
     **dict.fromkeys(("ComputerToolCustomDataExtractor", "dispose_resolved_computers", "resolve_computer"), COMPUTER),
+    **dict.fromkeys(("ApplyPatchToolCustomDataContext", "ApplyPatchToolCustomDataExtractor"), CUSTOM_DATA),
+    **dict.fromkeys(("FunctionToolCustomDataContext", "FunctionToolCustomDataExtractor"), CUSTOM_DATA),
+    **dict.fromkeys(("CustomTool", "CustomToolCustomDataContext", "CustomToolCustomDataExtractor"), CUSTOM_TOOL),
+    **dict.fromkeys(("LocalShellCommandRequest", "LocalShellExecutor", "LocalShellTool"), LOCAL_SHELL),
+    **dict.fromkeys(("ProgrammaticToolCallingTool", "ToolCaller"), PROGRAMS),
     **dict.fromkeys(("ToolSearchCallItem", "ToolSearchOutputItem", "ToolSearchTool", "tool_namespace"), TOOL_SEARCH),
     **dict.fromkeys(("BackendSpanExporter", "default_exporter", "default_processor"), TRACES),
     **dict.fromkeys(

@@ -131,6 +131,16 @@ def entry_items(entry: TranscriptEntry) -> list[Item]:
     return said_items(entry)  # type: ignore[arg-type]
 
 
+def heard_input(run: Run) -> list[Item]:
+    """Return the input that the active agent works on, without what the run has generated since.
+
+    After a handoff with an input filter, it begins with the conversation that the filter chose.
+    """
+    first = max((n for n, entry in enumerate(run.entries) if type(entry) is f.HandedOff and entry.history), default=0)
+    given = [entry for entry in run.entries[first:] if type(entry) is not Turn]
+    return [item for entry in (*given, *run.unheard) for item in entry_items(entry)]
+
+
 def said_items(said: f.Said) -> list[Item]:
     """Return an input as items for a provider."""
     return without_notes(kept_items(said))

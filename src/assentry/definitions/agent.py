@@ -26,7 +26,8 @@ from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .hosted_tool import HostedTool
 from .item import ToolCallOutputItem, ViewClasses
-from .output import AgentOutputSchema
+from .output import AgentOutputSchema, AgentOutputSchemaBase
+from .prompt import PROMPT_OR_FUNCTION, DynamicPromptFunction, Prompt, prompt_mark
 from .server import ToolServer
 from .tool import Approver, Enabled, FailureText, Rule, Tool, as_tuple, default_tool_error_function, qualified_name
 
@@ -46,6 +47,10 @@ class Toolbox(Struct, frozen=True, eq=False):
     """True if some of the tools lead to other agents."""
     hosted: tuple[dict[str, Any], ...] = ()
     """The settings of the tools that the provider runs."""
+    include: tuple[str, ...] = ()
+    """More parts that the tools of the provider want in a response."""
+    revision: int = 0
+    """The value of `Tool.revision` that the toolbox was made at."""
     served: tuple[tuple[Tool, ...], ...] = ()
     """The tools of each server that the toolbox was made from."""
 
@@ -89,11 +94,12 @@ AGENT_OPTIONS = allowed.Options(
     ),
     reset_tool_choice=allowed.BOOL,
     hooks=allowed.instance_of(AgentHooks).or_none,
+    prompt=PROMPT_OR_FUNCTION,
 )
 
 
 @dataclass(eq=False, repr=False)
-class Agent(AgentBase, Generic[T]):
+class Agent(AgentBase[T], Generic[T]):
     """A model with instructions, tools, and other agents to hand over to."""
 
     view_classes: ClassVar[ViewClasses] = {}
@@ -137,6 +143,10 @@ class Agent(AgentBase, Generic[T]):
     reset_tool_choice: bool = True
     """True if `model_settings.tool_choice` is dropped after a turn with calls, so that the agent can finish."""
     hooks: AgentHooks[Any] | None = None
+    prompt: Prompt | DynamicPromptFunction | None = None
+    """A prompt that OpenAI keeps, `{"id": ..., "version": ..., "variables": {...}}`, or a function that chooses one.
+
+    The function gets a value with `context` and `agent`. Only an `OpenAIResponsesModel` can use it."""
     _model: Model | None = field(default=None, init=False)
     """The last result of `model_of`: an object that was found to be a model."""
     _tools: Toolbox | None = field(default=None, init=False)
@@ -169,6 +179,14 @@ class Agent(AgentBase, Generic[T]):
     def clone(self, **changes: Any) -> Agent[T]:
         """Return a copy with these attributes changed. The copy has its own lists of tools, handoffs and guardrails."""
         return replace(self, **changes)
+
+    def handoff_to(self, other: Agent[Any]) -> Handoff:
+        """Return the handoff for an agent in the list of handoffs that stands there by itself."""
+        return handoff(other)
+
+    def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[Any]:
+        """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
+        return outputs
 
     def as_tool(
         self,
@@ -252,6 +270,7 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     served = _server_tools(agent) if agent.mcp_servers else ()
     if (
         box is not None
+        and box.revision == Tool.revision
         and box.parts == (agent.tools, agent.handoffs)
         and (box.served is served or _is_same(box.served, served))
     ):
@@ -273,10 +292,12 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
             )
         out[tool.name] = tool
     _check_native(agent, out)
-    specs, hosted = split_offer(out)
+    specs, hosted, include = split_offer(out)
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
-    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted, served)
+    parts = agent.tools[:], agent.handoffs[:]
+    box = Toolbox(parts, out, specs, choosy, leading, hosted, include, Tool.revision, served)
+    agent._tools = box
     return box
 
 
@@ -314,10 +335,13 @@ def _check_native(agent: Agent[Any], tools: dict[str, Tool]) -> None:
             )
 
 
-def split_offer(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
-    """Return the tools that the model is offered, and the settings of those that the provider runs."""
+def split_offer(
+    tools: dict[str, Tool],
+) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """Return the tools that the model is offered, the settings of those that the provider runs, and their includes."""
     specs = tuple(tool.spec for tool in tools.values() if not isinstance(tool, HostedTool))
-    return specs, tuple(tool.config for tool in tools.values() if isinstance(tool, HostedTool))
+    hosted = [tool for tool in tools.values() if isinstance(tool, HostedTool)]
+    return specs, tuple(tool.config for tool in hosted), tuple(part for tool in hosted for part in tool.include)
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
@@ -327,7 +351,7 @@ def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
             raise InvalidDefinition(
                 f"Agent {agent.name!r}: a handoff must be an Agent or handoff(...), got {described(each)}."
             )
-    return [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
+    return [each if isinstance(each, Handoff) else agent.handoff_to(each) for each in agent.handoffs]
 
 
 def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
@@ -337,14 +361,14 @@ def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
         return None
     if not isinstance(kind, AgentOutputSchema):
         if agent._shape is None or agent._shape[0] is not kind:
-            agent._shape = kind, AgentOutputSchema(kind)
+            own = isinstance(kind, AgentOutputSchemaBase)
+            agent._shape = kind, kind.adapted() if own else AgentOutputSchema(kind)
         kind = agent._shape[1]
     return None if kind.is_plain_text() else kind
 
 
 def instructions_mark(agent: Agent[Any]) -> str:
-    """Return a mark of the agent's instructions: a digest of the text, or the function's name."""
+    """Return a mark of the agent's instructions and prompt: a digest of the text, or the function's name."""
     told = agent.instructions
-    if told is None:
-        return ""
-    return digest({"text": told})[:16] if isinstance(told, str) else qualified_name(told)
+    mark = "" if told is None else digest({"text": told})[:16] if isinstance(told, str) else qualified_name(told)
+    return mark if agent.prompt is None else f"{mark} {prompt_mark(agent.prompt)}".strip()

@@ -27,7 +27,11 @@ AGENT_TOOL_OPTIONS = allowed.Options(
 )
 
 
-class AgentBase:
+T = TypeVar("T", default=Any)
+"""The type of the context, for annotations."""
+
+
+class AgentBase(Generic[T]):
     """The base of agents, for the tools that lead to an agent."""
 
     name: str

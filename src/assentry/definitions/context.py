@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, NoReturn, Protocol
 
 from typing_extensions import TypeVar
 
 from ..core.facts import Usage
+from ..core.transcript import Item
+from ..errors import UsageError
+from ..models.delta import RawItem
 from .item import ToolApprovalItem
 
 T = TypeVar("T", default=Any)
@@ -40,6 +43,7 @@ class Asking(Protocol):
     @property
     def path(self) -> tuple[str, ...]: ...
     def key(self) -> str: ...
+    def item(self) -> RawItem | None: ...
     def arguments(self) -> str: ...
     def preconditions(self) -> dict[str, Any]: ...
     async def ask(self, question: Any, schema: Any) -> Any: ...
@@ -51,19 +55,70 @@ class Asking(Protocol):
     def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
+class CallOutsideOfRun:
+    """The call of a context that belongs to no run: its arguments can be read, and all else is refused."""
+
+    path: tuple[str, ...] = ()
+
+    def __init__(self, arguments: str) -> None:
+        self._arguments = arguments
+
+    def item(self) -> None:
+        """Return None: no provider made the call."""
+
+    def arguments(self) -> str:
+        """Return the arguments that the context was made with."""
+        return self._arguments
+
+    def preconditions(self) -> dict[str, Any]:
+        """Return nothing: there was no preview."""
+        return {}
+
+    def key(self) -> NoReturn:
+        """Raise `UsageError`, as do the others."""
+        raise UsageError("This context belongs to no run, so its call has no key and cannot ask, step or report.")
+
+    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
+        self.key()
+
+    def step_sync(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        self.key()
+
+    def holds_lease_sync(self) -> NoReturn:
+        self.key()
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> NoReturn:
+        self.key()
+
+    async def ask(self, question: Any, schema: Any) -> NoReturn:
+        self.key()
+
+    async def step(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        self.key()
+
+    async def holds_lease(self) -> NoReturn:
+        self.key()
+
+
 class RunContextWrapper(Generic[T]):
-    """Your context object, with access to the run's usage and decisions."""
+    """Your context object, with access to the run's usage and decisions.
 
-    __slots__ = ("_control", "context")
+    Make one yourself to call a function that takes one outside of a run, as in a test.
+    """
 
-    def __init__(self, context: T, control: Control | None = None) -> None:
+    __slots__ = ("_control", "_usage", "context")
+
+    def __init__(self, context: T, usage: Usage | None = None, *, control: Control | None = None) -> None:
         self.context = context
+        self._usage = usage
         self._control = control
 
     @property
     def usage(self) -> Usage:
-        """The usage of the run's model calls so far."""
-        return self._control.usage() if self._control else Usage()
+        """The usage of the run's model calls so far; outside of a run, the usage that was given."""
+        if self._usage is None:
+            return self._control.usage() if self._control else Usage()
+        return self._usage
 
     def approve_tool(self, approval_item: ToolApprovalItem, always_approve: bool = False) -> None:
         """Approve a question of this run while the run is under way."""
@@ -81,8 +136,31 @@ class RunContextWrapper(Generic[T]):
 
     def _bound(self) -> Control:
         if self._control is None:
-            raise RuntimeError("This context belongs to no run.")
+            raise UsageError("This context belongs to no run, so nothing can be decided or looked up with it.")
         return self._control
+
+
+class AgentHookContext(RunContextWrapper[T]):
+    """The context of the hooks for an agent's start and end."""
+
+    __slots__ = ("_read_input",)
+
+    def __init__(
+        self,
+        context: T,
+        usage: Usage | None = None,
+        turn_input: list[Item] | None = None,
+        *,
+        control: Control | None = None,
+        read_input: Callable[[], list[Item]] | None = None,
+    ) -> None:
+        super().__init__(context, usage, control=control)
+        self._read_input = read_input or (lambda: turn_input or [])
+
+    @property
+    def turn_input(self) -> list[Item]:
+        """The input that the agent works on, as items: without what the run has generated since."""
+        return self._read_input()
 
 
 class ToolContext(RunContextWrapper[T]):
@@ -90,19 +168,36 @@ class ToolContext(RunContextWrapper[T]):
 
     **A body that asks is entered again from the top after each answer.** Code before `ask` therefore runs again each
     time, unless it is wrapped in `step`.
+
+    One that you make yourself, outside of a run, can neither ask nor step.
     """
 
-    __slots__ = ("_asking", "agent", "call_id", "tool_name")
+    __slots__ = ("_asking", "_tool_call", "agent", "call_id", "run_config", "tool_name")
 
-    def __init__(self, context: T, control: Control, asking: Asking, agent: Any, tool_name: str, call_id: str) -> None:
-        self.context = context
-        self._control = control
-        self._asking = asking
+    def __init__(
+        self,
+        context: T,
+        usage: Usage | None = None,
+        tool_name: str = "",
+        tool_call_id: str = "",
+        tool_arguments: str = "",
+        tool_call: Any = None,
+        *,
+        agent: Any = None,
+        run_config: Any = None,
+        control: Control | None = None,
+        asking: Asking | None = None,
+    ) -> None:
+        super().__init__(context, usage, control=control)
+        self._asking = asking or CallOutsideOfRun(tool_arguments)
         self.agent = agent
         """The agent that made the call."""
         self.tool_name = tool_name
-        self.call_id = call_id
+        self.call_id = tool_call_id
         """The provider's id of the call."""
+        self._tool_call = tool_call
+        self.run_config = run_config
+        """The settings of the run."""
 
     def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
         """Return True or False once a person, a rule, a grant or code has decided the call; None before.
@@ -110,6 +205,11 @@ class ToolContext(RunContextWrapper[T]):
         Calls of the agent's own branch take precedence over calls of other branches with the same id.
         """
         return self._bound().verdict(tool_name, call_id, self._asking.path)
+
+    @property
+    def tool_call(self) -> Any:
+        """The call as the provider's item, whose keys are attributes too; None if the model did not make it."""
+        return self._asking.item() if self._tool_call is None else self._tool_call
 
     @property
     def tool_call_id(self) -> str:

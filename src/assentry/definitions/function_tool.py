@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..core import allowed
 from ..errors import InvalidDefinition, UsageError
+from ..schema.foreign import WrittenSchema
 from .calling import in_thread, is_async
 from .context import THREAD_CONFIG, RunContextWrapper, ToolContext
 from .deadline import Deadline
@@ -28,7 +29,10 @@ from .tool import (
 )
 
 if TYPE_CHECKING:
+    from ..schema.docstring import Style
     from ..schema.schema import FunctionSchema
+
+STYLE = allowed.one_of("google", "numpy", "sphinx").or_none
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -36,13 +40,18 @@ class FunctionTool(Tool):
     """A tool whose body is a Python function."""
 
     function: Callable[..., Any]
-    schema: FunctionSchema
+    schema: FunctionSchema | WrittenSchema
     awaits: bool
 
     @property
     def shape(self) -> dict[str, Any]:
         """The schema with all its defaults."""
         return self.schema.loose
+
+    @property
+    def foreign(self) -> bool:
+        """True if the schema was not made from the function's signature, and may be of any draft."""
+        return isinstance(self.schema, WrittenSchema)
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in; nothing is coerced."""
@@ -103,6 +112,7 @@ def function_tool(
     name_override: str | None = ...,
     description_override: str | None = ...,
     use_docstring_info: bool = ...,
+    docstring_style: Style | None = ...,
     strict_mode: bool = ...,
     is_enabled: Enabled = ...,
     needs_approval: Rule = ...,
@@ -127,6 +137,7 @@ def function_tool(
     name_override: str | None = None,
     description_override: str | None = None,
     use_docstring_info: bool = True,
+    docstring_style: Style | None = None,
     strict_mode: bool = True,
     is_enabled: Enabled = True,
     needs_approval: Rule = False,
@@ -155,6 +166,7 @@ def function_tool(
         name_override: A name in place of the function's.
         description_override: A description in place of the docstring's.
         use_docstring_info: If True, read the descriptions from the docstring.
+        docstring_style: "google", "numpy" or "sphinx"; None to tell it from the docstring.
         strict_mode: If True, the schema is strict: every property is required, and no others are allowed.
         is_enabled: If True, the model is offered the tool; or a function of context and agent.
         needs_approval: If True, a person must approve each call; or a function of context, canonical arguments and the
@@ -180,37 +192,42 @@ def function_tool(
 
     options = {name: value for name, value in locals().items() if name != "function"}
     if function is None:
-        return functools.partial(_make_tool, **options)
+        return functools.partial(make_function_tool, **options)
     allowed.check_option("function_tool", "its first argument", function, allowed.CALLABLE)
-    return _make_tool(function, **options)
+    return make_function_tool(function, **options)
 
 
 def thread_tool(function: Callable[..., Any]) -> FunctionTool:
     """Make a tool of an agent with threads from a plain function, which may take the config of its thread."""
     options: dict[str, Any] = {"name_override": None, "description_override": None, "use_docstring_info": True}
-    return _make_tool(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
+    return make_function_tool(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
 
 
-def _make_tool(
+def make_function_tool(
     function: Callable[..., Any],
     *,
     name_override: str | None,
     description_override: str | None,
     use_docstring_info: bool,
+    docstring_style: Style | None = None,
     strict_mode: bool,
     timeout: float | None,
     redact: Sequence[str],
     config: bool = False,
+    kind: type[FunctionTool] = FunctionTool,
     **options: Any,
 ) -> FunctionTool:
+    """Make a tool of this kind from a function, with the options of `function_tool`."""
     from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
 
+    allowed.check_option("function_tool", "docstring_style", docstring_style, STYLE)
     schema = function_schema(
         function,
         name=name_override,
         description=description_override,
         strict=strict_mode,
         use_docstring=use_docstring_info,
+        docstring_style=docstring_style,
         context_types=(RunContextWrapper, ToolContext),
         config=config,
     )
@@ -222,7 +239,7 @@ def _make_tool(
             f"Tool {schema.name!r}: timeout is for async functions only; a thread cannot be stopped. "
             "Make the function async, or give it a limit of its own."
         )
-    return FunctionTool(
+    return kind(
         name=schema.name,
         description=schema.description,
         params_json_schema=schema.json_schema,

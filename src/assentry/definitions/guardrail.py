@@ -6,6 +6,7 @@ A guardrail only checks. It never approves anything, and can only make a run str
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, Literal, overload
 
@@ -14,8 +15,11 @@ from typing_extensions import TypeVar
 
 from ..core import allowed
 from ..core.transcript import Item
+from ..core.wording import described
+from ..errors import UsageError
 from .context import RunContextWrapper, ToolContext
 
+F = TypeVar("F")
 G = TypeVar("G")
 T = TypeVar("T", default=Any)
 """The type of the context, for annotations such as `InputGuardrail[Shop]`."""
@@ -53,6 +57,16 @@ class _Guardrail(Struct, Generic[G], frozen=True):
         """Return the guardrail's name, or its function's name if none was given."""
         return self.name or str(getattr(self.guardrail_function, "__name__", type(self.guardrail_function).__name__))
 
+    async def look(self, kind: type[F], *args: Any) -> F:
+        """Call the function, and return its result; raise `UsageError` if that is not one of this kind."""
+        found = self.guardrail_function(*args)  # type: ignore[operator]
+        found = await found if inspect.isawaitable(found) else found
+        if not isinstance(found, kind):
+            raise UsageError(
+                f"The guardrail {self.get_name()!r} must return a {kind.__name__}, and gave {described(found)}."
+            )
+        return found
+
 
 class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
     """A check of a run's input: a function of context, agent and input. No tool runs before the check has passed."""
@@ -64,9 +78,18 @@ class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
         super().__post_init__()
         allowed.check_option(type(self).__name__, "run_in_parallel", self.run_in_parallel, allowed.BOOL)
 
+    async def run(self, agent: Any, input: str | list[Item], context: RunContextWrapper[T]) -> InputGuardrailResult:
+        """Check an input outside of a run, as in a test."""
+        return InputGuardrailResult(self, await self.look(GuardrailFunctionOutput, context, agent, input))
+
 
 class OutputGuardrail(_Guardrail[OutputCheck], Generic[T], frozen=True):
     """A check of a run's final output: a function of context, agent and output."""
+
+    async def run(self, context: RunContextWrapper[T], agent: Any, agent_output: Any) -> OutputGuardrailResult:
+        """Check an output outside of a run, as in a test."""
+        found = await self.look(GuardrailFunctionOutput, context, agent, agent_output)
+        return OutputGuardrailResult(self, agent, agent_output, found)
 
 
 class InputGuardrailResult(Struct, frozen=True):
@@ -146,9 +169,17 @@ ToolOutputCheck = Callable[
 class ToolInputGuardrail(_Guardrail[ToolInputCheck], Generic[T], frozen=True):
     """A check of a call's arguments, including edited ones, before the tool's body is entered."""
 
+    async def run(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        """Check a call outside of a run, as in a test."""
+        return await self.look(ToolGuardrailFunctionOutput, data)
+
 
 class ToolOutputGuardrail(_Guardrail[ToolOutputCheck], Generic[T], frozen=True):
     """A check of the output of a tool's body, before the model or a person sees the output."""
+
+    async def run(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        """Check an output outside of a run, as in a test."""
+        return await self.look(ToolGuardrailFunctionOutput, data)
 
 
 class ToolInputGuardrailResult(Struct, frozen=True):

@@ -44,6 +44,8 @@ class HandoffInputData(Struct, frozen=True):
     new_items: tuple[RunItem, ...]
     """The items that the run generated in the turn with the handoff, including the handoff and its output."""
     run_context: RunContextWrapper[Any] | None = None
+    input_items: tuple[RunItem, ...] | None = None
+    """The items of this turn that the next agent gets; None for all of `new_items`."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
         """Return a copy with these fields changed."""
@@ -91,6 +93,11 @@ class Handoff(Tool, Generic[T, A]):
     def bind(self, args: dict[str, Any]) -> Any:
         """Return the arguments in the form that `on_handoff` takes, or raise `InvalidArguments`."""
         return (self.input or NONE).bind(args)
+
+    def filter_for(self, settings: Any) -> InputFilter | None:
+        """Return the filter that applies with these settings of the run; None if none applies."""
+        own: InputFilter | None = self.input_filter or settings.handoff_input_filter
+        return own
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Call `on_handoff`, if there is one. Only the door may use this method."""

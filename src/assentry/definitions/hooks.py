@@ -7,14 +7,14 @@ that had not happened yet, and for a question or a decision.
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
 from ..core.facts import Verdict
 from ..core.transcript import Item
 from ..models.model import ModelResponse
-from .context import RunContextWrapper, ToolContext
+from .context import AgentHookContext, RunContextWrapper, ToolContext
 from .item import ToolApprovalItem
 from .tool import Tool
 
@@ -24,10 +24,10 @@ T = TypeVar("T", default=Any)
 class RunHooks(Generic[T]):
     """Hooks for all events of a run, for `Runner.run(hooks=...)`. Override the methods you need."""
 
-    async def on_agent_start(self, context: RunContextWrapper[T], agent: Any) -> None:
+    async def on_agent_start(self, context: AgentHookContext[T], agent: Any) -> None:
         """Run when an agent becomes active, at the beginning or by a handoff."""
 
-    async def on_agent_end(self, context: RunContextWrapper[T], agent: Any, output: Any) -> None:
+    async def on_agent_end(self, context: AgentHookContext[T], agent: Any, output: Any) -> None:
         """Run when an agent has a final output. The output is recorded after this hook returns."""
 
     async def on_handoff(self, context: RunContextWrapper[T], from_agent: Any, to_agent: Any) -> None:
@@ -62,10 +62,13 @@ class RunHooks(Generic[T]):
 class AgentHooks(Generic[T]):
     """Hooks for the events of one agent, for `Agent(hooks=...)`. Override the methods you need."""
 
-    async def on_start(self, context: RunContextWrapper[T], agent: Any) -> None:
+    told_of_leaving: ClassVar[bool] = False
+    """False if `on_handoff` is called when the agent has taken over, True if it is called when the agent leaves."""
+
+    async def on_start(self, context: AgentHookContext[T], agent: Any) -> None:
         """Run when the agent becomes active, at the beginning or by a handoff."""
 
-    async def on_end(self, context: RunContextWrapper[T], agent: Any, output: Any) -> None:
+    async def on_end(self, context: AgentHookContext[T], agent: Any, output: Any) -> None:
         """Run when the agent has a final output. The output is recorded after this hook returns."""
 
     async def on_handoff(self, context: RunContextWrapper[T], agent: Any, source: Any) -> None:

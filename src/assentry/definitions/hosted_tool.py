@@ -1,4 +1,4 @@
-"""Tools that the model's provider runs itself: web search, file search, code interpreter, and hosted MCP servers.
+"""Tools that the model's provider runs itself: web and file search, code interpreter, images, hosted MCP servers.
 
 Assentry passes their settings to the provider. What the provider runs without asking never passes the gate or the door.
 When a hosted MCP server's tool needs approval, the provider asks, and that request is judged like any other call.
@@ -6,9 +6,9 @@ When a hosted MCP server's tool needs approval, the provider asks, and that requ
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from ..errors import InvalidDefinition
 from ..models.delta import RawItem
 from .context import RunContextWrapper, ToolContext
 from .item import ToolApprovalItem
+from .settings import plain_settings
 from .tool import Approver, Tool
 
 SECRETS = ("authorization", "headers")
@@ -64,11 +65,14 @@ class HostedTool(Tool):
 
     config: dict[str, Any]
     """The tool's settings, in the form of the provider's API."""
+    include: tuple[str, ...] = ()
+    """More parts that a response is to have, in the form of the provider's API."""
     kind: CallKind = "hosted"
 
 
 def _settings(kind: str, config: Any) -> dict[str, Any]:
     """Return a copy of the settings, or raise `InvalidDefinition` unless they are a JSON object."""
+    config = plain_settings(config)
     try:
         if not isinstance(config, Mapping):
             raise BadJSON(f"got {described(config)}")
@@ -81,57 +85,77 @@ def _settings(kind: str, config: Any) -> dict[str, Any]:
 class _Hosted(HostedTool):
     """A hosted tool that is made from its settings alone."""
 
-    def __init__(self, name: str, config: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, config: Mapping[str, Any], include: tuple[str, ...] = ()) -> None:
         kind = type(self).__name__
         super().__init__(
             name=name,
             description=f"{kind}, which the provider runs.",
             params_json_schema=ANY_ARGUMENTS,
             config=_settings(kind, config),
+            include=include,
             version=digest(_settings(kind, config))[:16],
         )
 
 
 class WebSearchTool(_Hosted):
-    """The provider's web search."""
+    """The provider's web search. Settings are dicts, or objects of OpenAI's client."""
 
     def __init__(
         self,
-        user_location: Mapping[str, Any] | None = None,
-        filters: Mapping[str, Any] | None = None,
-        search_context_size: str = "medium",
+        user_location: Any = None,
+        filters: Any = None,
+        search_context_size: Literal["low", "medium", "high"] = "medium",
+        external_web_access: bool | None = None,
+        search_content_types: Sequence[Literal["text", "image"]] | None = None,
+        image_settings: Mapping[str, Any] | None = None,
     ) -> None:
-        config = {
-            "type": "web_search",
-            "search_context_size": search_context_size,
-            **({"user_location": user_location} if user_location is not None else {}),
-            **({"filters": filters} if filters is not None else {}),
+        options = {
+            "user_location": user_location,
+            "filters": filters,
+            "external_web_access": external_web_access,
+            "search_content_types": search_content_types,
+            "image_settings": image_settings,
         }
+        config = {"type": "web_search", "search_context_size": search_context_size, **_given(options)}
         super().__init__("web_search", config)
 
 
 class FileSearchTool(_Hosted):
-    """The provider's search in your vector stores."""
+    """The provider's search in your vector stores. Settings are dicts, or objects of OpenAI's client."""
 
     def __init__(
         self,
         vector_store_ids: list[str],
         max_num_results: int | None = None,
-        ranking_options: Mapping[str, Any] | None = None,
-        filters: Mapping[str, Any] | None = None,
+        ranking_options: Any = None,
+        filters: Any = None,
+        include_search_results: bool = False,
     ) -> None:
         allowed.check_option("FileSearchTool", "vector_store_ids", vector_store_ids, IDS)
+        allowed.check_option("FileSearchTool", "include_search_results", include_search_results, allowed.BOOL)
         options = {"max_num_results": max_num_results, "ranking_options": ranking_options, "filters": filters}
-        given = {name: value for name, value in options.items() if value is not None}
-        super().__init__("file_search", {"type": "file_search", "vector_store_ids": vector_store_ids, **given})
+        config = {"type": "file_search", "vector_store_ids": vector_store_ids, **_given(options)}
+        super().__init__("file_search", config, ("file_search_call.results",) if include_search_results else ())
 
 
 class CodeInterpreterTool(_Hosted):
     """The provider's code interpreter."""
 
-    def __init__(self, tool_config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, tool_config: Any = None) -> None:
         default = {"type": "code_interpreter", "container": {"type": "auto"}}
         super().__init__("code_interpreter", default if tool_config is None else tool_config)
+
+
+class ImageGenerationTool(_Hosted):
+    """The provider's image generation, with its settings: `{"type": "image_generation", "quality": "low"}`."""
+
+    def __init__(self, tool_config: Any = None) -> None:
+        config = {"type": "image_generation", **_settings("ImageGenerationTool", tool_config or {})}
+        super().__init__("image_generation", config)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class HostedMCPTool(HostedTool):
@@ -144,7 +168,7 @@ class HostedMCPTool(HostedTool):
 
     on_approval_request: OnApprovalRequest | None
 
-    def __init__(self, tool_config: Mapping[str, Any], on_approval_request: OnApprovalRequest | None = None) -> None:
+    def __init__(self, tool_config: Any, on_approval_request: OnApprovalRequest | None = None) -> None:
         config = _settings("HostedMCPTool", tool_config)
         label = config.get("server_label")
         if config.setdefault("type", "mcp") != "mcp" or type(label) is not str or not label or not holds(label):
@@ -239,6 +263,7 @@ __all__ = [
     "FileSearchTool",
     "HostedMCPTool",
     "HostedTool",
+    "ImageGenerationTool",
     "MCPToolApprovalRequest",
     "WebSearchTool",
 ]

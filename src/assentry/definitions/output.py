@@ -12,6 +12,7 @@ would decide what the model meant. Calling the model, and handling an answer tha
 from __future__ import annotations
 
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import EllipsisType, NoneType, UnionType
@@ -151,6 +152,56 @@ class AgentOutputSchema:
         if not self.strict:
             return _with_definitions(root, definitions), wraps
         return _tighten(self.name, {**root, "$defs": definitions}, wraps), wraps
+
+
+class AgentOutputSchemaBase(ABC):
+    """An output type of your own: a JSON schema, and a function that makes the output from the model's JSON text."""
+
+    @abstractmethod
+    def is_plain_text(self) -> bool:
+        """Return True if the output is the model's text, unchanged."""
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the name of the type."""
+
+    @abstractmethod
+    def json_schema(self) -> dict[str, Any]:
+        """Return the schema that the model is given."""
+
+    @abstractmethod
+    def is_strict_json_schema(self) -> bool:
+        """Return True if the schema is strict."""
+
+    @abstractmethod
+    def validate_json(self, json_str: str) -> Any:
+        """Return the output for the model's JSON text, or raise an exception if the text does not fit."""
+
+    def adapted(self) -> AgentOutputSchema:
+        """Return the schema in the form that a run uses."""
+        return _CustomOutputSchema(self)
+
+
+class _CustomOutputSchema(AgentOutputSchema):
+    """The form of a final output that a user's own schema describes."""
+
+    def __init__(self, given: AgentOutputSchemaBase) -> None:
+        self.output_type = str if given.is_plain_text() else given
+        self.name = given.name()
+        self.strict = given.is_strict_json_schema()
+        self.is_wrapped = False
+        try:
+            self.json_schema = None if self.is_plain_text() else plain(given.json_schema())
+        except BadJSON as error:
+            raise InvalidDefinition(f"Output type {self.name}: its JSON schema is none; {error}.") from None
+        self._codec = _Made(lambda data: given.validate_json(data.decode()), _plain_json, _json_of_object)
+        self.fingerprint = digest({"name": self.name, "schema": self.json_schema})[:32]
+
+
+def _json_of_object(value: Any) -> bytes:
+    from pydantic_core import to_json
+
+    return to_json(value)
 
 
 # Types

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..core import allowed
 from ..core.digest import canonical, digest
@@ -81,6 +81,9 @@ TOOL_OPTIONS = allowed.Options(
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tool:
     """The base class of all tools. Use `function_tool` to make a tool from a function."""
+
+    revision: ClassVar[int] = 0
+    """The number of times that a definition was changed in place, which only a subclass may allow."""
 
     name: str
     description: str
@@ -181,6 +184,9 @@ class Tool:
     def foreign(self) -> bool:
         """True if a server wrote the schema, which may be of any draft."""
         return False
+
+    def note_use(self) -> None:
+        """Note that a run uses the tool: from now on its definition stays as it is."""
 
     def frozen(self) -> bytes:
         """Return the definition as JSON, to keep with a question; `ToolSnapshot.read` reads it."""

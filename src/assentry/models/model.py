@@ -109,6 +109,8 @@ class ModelRequest(Struct, frozen=True):
     """The id of a conversation that the provider keeps; `input` then holds only the new items."""
     hosted: Sequence[dict[str, Any]] = ()
     """The settings of tools that the provider runs itself. A model whose provider has none must raise `UsageError`."""
+    prompt: dict[str, Any] | None = None
+    """A prompt that the provider keeps, by its id. A model whose provider keeps none must raise `UsageError`."""
 
 
 class ModelResponse(Struct):

@@ -149,6 +149,7 @@ def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "input": responses_items(request.input),
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
+        "prompt": request.prompt,
         "text": _text(request.output, settings),
         "tools": [*map(_tool, request.tools), *request.hosted] or None,
         "tool_choice": _choice(settings.tool_choice, request.tools),

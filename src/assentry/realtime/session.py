@@ -490,7 +490,7 @@ class RealtimeSession(m.RealtimeModelListener):
         if hooks.wants(placed.agent):
             hooks.hear()
             if run.definition is None:
-                await hooks.tell(self._scope.ctx, "agent_start", placed.agent)
+                await hooks.tell_of_agent((), "agent_start", placed.agent)
         told, offer = await prepare_request(self._scope, run, placed.agent, ())
         self._guard.follow(placed)
         settings: RealtimeSessionModelSettings = {**self._settings}

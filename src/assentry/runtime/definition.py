@@ -40,6 +40,7 @@ def describe_agent(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
         tools,
         agent.name,
         agent.instructions,
+        agent.prompt,
         model and model.name,
         agent.output_type,
         agent.output_needs_approval,
@@ -52,6 +53,8 @@ def describe_agent(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
 
 
 def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
+    for tool in tools.values():
+        tool.note_use()
     redact = {name: tuple(tool.redact) for name, tool in tools.items() if tool.redact}
     tools = {name: tool for name, tool in tools.items() if tool.source is None}  # a server's tools are its own
     every = digest({name: tool.fingerprint for name, tool in tools.items()})[:32]

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 from ..core import facts as f
 from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
-from ..core.transcript import provider_id
+from ..core.transcript import heard_input, provider_id
 from ..definitions.agent import Agent
 from ..definitions.agent_tool import AgentTool
-from ..definitions.context import RunContextWrapper
+from ..definitions.context import AgentHookContext, RunContextWrapper
 from ..definitions.hooks import RunHooks
 from ..definitions.tool import Tool
-from ..models.delta import readable
+from ..models.delta import RawItem, readable
 from ..models.model import Model, ModelRequest, ModelResponse
 from .agent_graph import AgentGraph
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events_of, settlement_of
@@ -87,7 +87,8 @@ class HookDispatch:
         """The exceptions that hooks have raised."""
         self.noted: list[f.AnyFact] = []
         """Questions and verdicts that are not delivered to the hooks yet."""
-        self.streams: dict[Path, tuple[AgentTool, str]] = {}
+        self.streams: dict[Path, tuple[AgentTool, dict[str, Any]]] = {}
+        """The agent tools of the branches that are followed, and what their callbacks get besides the events."""
         self.waiting: list[tuple[AgentTool, dict[str, Any]]] = []
         """Events of branches that are not delivered to their callbacks yet."""
         self.flushing: asyncio.Lock | None = None
@@ -107,13 +108,22 @@ class HookDispatch:
             self.faults.append(error)
             raise
 
+    async def tell_of_agent(self, path: Path, what: str, agent: Agent[Any], *args: Any) -> None:
+        """Call the hooks for the start or the end of an agent, with a context that has the agent's input."""
+        run = self._journal.run.at(path)
+        ctx: AgentHookContext[Any] = AgentHookContext(
+            self._ctx.context, control=self._ctx._bound(), read_input=lambda: heard_input(run)
+        )
+        await self.tell(ctx, what, agent, *args)
+
     async def _call_hook(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
         if self.hooks is not None:
             await _await_result(getattr(self.hooks, f"on_{what}")(ctx, agent, *args))
         if what == "handoff":
             (target,) = args
-            if target.hooks is not None:
-                await _await_result(target.hooks.on_handoff(ctx, target, agent))
+            for each in (agent, target):
+                if each.hooks is not None and each.hooks.told_of_leaving is (each is agent):
+                    await _await_result(each.hooks.on_handoff(ctx, target, agent))
         elif agent.hooks is not None:
             name = what.removeprefix("agent_")
             await _await_result(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
@@ -160,7 +170,9 @@ class HookDispatch:
         if self.flushing is None:
             self.flushing = asyncio.Lock()
             self._journal.listen(self.keep_events)
-        self.streams[path] = tool, provider_id(state)
+        items = state.turn.items
+        made = RawItem(f.decode(items[state.call.item])) if items else None
+        self.streams[path] = tool, {"agent": tool.agent, "call_id": provider_id(state), "tool_call": made}
         self._event(path, [AgentUpdatedStreamEvent(self._graph.agent_at(self._journal.run.at(path).agent).agent)])
 
     def keep_events(self, fact: f.AnyFact) -> None:
@@ -192,9 +204,9 @@ class HookDispatch:
         return None if path or on_event is None else lambda *far: on_event(ToolProgressEvent(tool, call_id, *far))
 
     def _event(self, path: Path, found: Any) -> None:
-        tool, call_id = self.streams[path]
+        tool, more = self.streams[path]
         for event in found:
-            self.waiting.append((tool, {"event": event, "agent": tool.agent, "call_id": call_id}))
+            self.waiting.append((tool, {"event": event, **more}))
 
     async def flush(self) -> None:
         """Deliver the waiting branch events to their callbacks, in order; log what the callbacks raise."""

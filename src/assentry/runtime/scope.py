@@ -78,7 +78,7 @@ def make_scope(
     """Return the scope of a new drive, on the running event loop."""
     run_loop = RunLoop()
     control = RunControl(journal, graph, run_loop)
-    ctx: RunContextWrapper[Any] = RunContextWrapper(context, control)
+    ctx: RunContextWrapper[Any] = RunContextWrapper(context, control=control)
     dispatch = HookDispatch(hooks, journal, graph, ctx, outputs)
     sync = SessionSync(session, journal, input_first=config.save_input_first) if session is not None else None
     tasks = Tasks(journal, dispatch, config.max_parallel_tools)

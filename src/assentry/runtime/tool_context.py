@@ -66,7 +66,15 @@ class ReplacementContext(ToolContext[Any]):
     __slots__ = ("_args",)
 
     def __init__(self, ctx: ToolContext[Any], tool: str, args: dict[str, Any]) -> None:
-        super().__init__(ctx.context, ctx._bound(), ctx._asking, ctx.agent, tool, ctx.call_id)
+        super().__init__(
+            ctx.context,
+            tool_name=tool,
+            tool_call_id=ctx.call_id,
+            agent=ctx.agent,
+            run_config=ctx.run_config,
+            control=ctx._bound(),
+            asking=ctx._asking,
+        )
         self._args = args
 
     @property
@@ -95,7 +103,15 @@ def context_of(
     call_id, agent = provider_id(state), scope.graph.of(state).agent
     body.report = scope.hooks.progress(path, tool.name, call_id)
     body.asked = asked_of(tool, agent)
-    return body, ToolContext(scope.ctx.context, scope.control, body, agent, tool.name, call_id)
+    return body, ToolContext(
+        scope.ctx.context,
+        tool_name=tool.name,
+        tool_call_id=call_id,
+        agent=agent,
+        run_config=scope.config,
+        control=scope.control,
+        asking=body,
+    )
 
 
 async def record_failure(

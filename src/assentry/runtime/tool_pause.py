@@ -30,6 +30,7 @@ from ..definitions.deadline import Deadline
 from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
 from ..ids import new_id
+from ..models.delta import RawItem
 from .journal import Journal
 from .sync import RunLoop
 from .value import output_json, question_json
@@ -122,6 +123,11 @@ class Body:
     def arguments(self) -> str:
         """Return the arguments that run, as canonical JSON text."""
         return canonical(self.args).decode()
+
+    def item(self) -> RawItem | None:
+        """Return the call as the provider's item; None if the runtime proposed it."""
+        items = self.state.turn.items
+        return RawItem(decode(items[self.state.call.item])) if items else None
 
     def preconditions(self) -> dict[str, Any]:
         """Return the preconditions of the preview on which the call was approved."""

@@ -26,10 +26,10 @@ class Docstring:
     params: dict[str, str] = field(default_factory=dict)
 
 
-def parse_docstring(text: str | None) -> Docstring:
-    """Parse a docstring of any style; for None and blank text the result is empty."""
+def parse_docstring(text: str | None, style: Style | None = None) -> Docstring:
+    """Parse a docstring, of any style if none is given; for None and blank text the result is empty."""
     text = cleandoc(text or "").strip()
-    style = _style(text)
+    style = style or _style(text)
     if style is None:
         return Docstring(text)
     prose: list[str] = []
@@ -72,9 +72,18 @@ def _style(text: str) -> Style | None:
     return next((style for style, mark in _STYLES if mark.search(text)), None)
 
 
+_GOOGLE_HEADING: Final = re.compile(
+    r"(?<=\S)[ \t]*\n(?=" + "|".join(mark.pattern for style, mark in _STYLES if style == "google") + ")",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The end of a line of text right before a Google heading; griffe wants a blank line there."""
+
+
 def _sections(text: str, style: Style) -> Iterator[tuple[str, Any, str | None]]:
     import griffe
 
+    if style == "google":
+        text = _GOOGLE_HEADING.sub("\n\n", text)
     # A malformed docstring must not write to the log of a program that only defines a tool.
     with griffe.logger.disable():
         sections = griffe.parse(griffe.Docstring(text), style, warnings=False)

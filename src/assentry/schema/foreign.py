@@ -1,4 +1,4 @@
-"""Arguments for a schema that a server wrote: its defaults are filled in, and the rest is checked as JSON Schema says.
+"""Arguments for a schema that others wrote: its defaults are filled in, and the rest is checked as JSON Schema says.
 
 A server's tool and its snapshot in a store both read arguments here, so an edit fits the one if it fits the other.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..core.digest import canonical
 from ..core.wording import shortened, worded
+from ..errors import InvalidArguments
 from .defaults import with_defaults
 from .form import PROBLEM, short
+from .injected import Injected
 
 Json = dict[str, Any]
 
@@ -50,3 +53,25 @@ class ForeignSchema:
 
         # With an empty registry, a schema can refer to itself but never makes us fetch anything.
         return validator_for(self._schema, Draft202012Validator)(self._schema, registry=Registry())
+
+
+class WrittenSchema:
+    """The schema of a function that takes the context and all arguments as one JSON text."""
+
+    fills = True
+    injected = (Injected("ctx", 0, "context"),)
+
+    def __init__(self, schema: Json) -> None:
+        self.loose = schema
+        self._foreign = ForeignSchema(schema)
+
+    def canonical(self, args: Json) -> Json:
+        """Return the arguments with the defaults filled in."""
+        return self._foreign.filled(args)
+
+    def bind(self, args: Json) -> tuple[list[Any], Json]:
+        """Return the arguments as text, for the function, or raise `InvalidArguments`."""
+        problem = self._foreign.problem(args)
+        if problem:
+            raise InvalidArguments(problem)
+        return [canonical(args).decode()], {}

@@ -27,7 +27,7 @@ from ..core.wording import described
 from ..errors import InvalidArguments, InvalidDefinition
 from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults
-from .docstring import parse_docstring
+from .docstring import Style, parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
 from .injected import Injected, refuse_injected
 from .parameters import Parameters
@@ -91,6 +91,7 @@ def function_schema(
     description: str | None = None,
     strict: bool = True,
     use_docstring: bool = True,
+    docstring_style: Style | None = None,
     context_types: tuple[type, ...] = (),
     config: bool = False,
 ) -> FunctionSchema:
@@ -102,7 +103,7 @@ def function_schema(
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
     name = name or function_name(source)
-    doc = parse_docstring(inspect.getdoc(source) if use_docstring else None)
+    doc = parse_docstring(inspect.getdoc(source) if use_docstring else None, docstring_style)
     signature = Signature.read(function, name, source, context_types, config=config)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)

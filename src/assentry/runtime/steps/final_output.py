@@ -107,7 +107,7 @@ async def _conclude_approved(scope: Scope, path: Path, run: Run, placed: PlacedA
 
 async def _end(scope: Scope, path: Path, placed: PlacedAgent, end: f.Concluded, output: Any) -> None:
     if scope.hooks.wants(placed.agent):
-        await scope.hooks.tell(scope.ctx, "agent_end", placed.agent, output)
+        await scope.hooks.tell_of_agent(path, "agent_end", placed.agent, output)
     scope.journal.add(f.Concluded(end.output, end.source, end.call, at=scope.journal.now(), path=path))
 
 
@@ -168,7 +168,7 @@ async def _by_tools(scope: Scope, path: Path, run: Run, placed: PlacedAgent) -> 
     if not outputs:
         return None
     if callable(use):
-        said: Any = use(scope.ctx, list(outputs.values()))
+        said: Any = use(scope.ctx, placed.agent.results_for_behavior(list(outputs.values())))
         said = await said if inspect.isawaitable(said) else said
         if not isinstance(said, ToolsToFinalOutputResult) or type(said.is_final_output) is not bool:
             raise UsageError(f"tool_use_behavior must return a ToolsToFinalOutputResult, and gave {described(said)}.")

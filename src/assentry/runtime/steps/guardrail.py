@@ -6,7 +6,6 @@ Guardrails are defined in `assentry.definitions.guardrail`.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from ...core import facts as f
 from ...core.past import past_of
 from ...core.run import CallState, Run
 from ...core.transcript import Item, said_items
-from ...core.wording import clean_text, described
+from ...core.wording import clean_text
 from ...definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrailResult,
@@ -57,7 +56,7 @@ async def guard_input(scope: Scope, effect: f.Guard) -> None:
             f"This run awaits its input guardrail {effect.name!r}, which neither agent {placed.agent.name!r} nor the "
             "RunConfig has; give it again."
         )
-    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, _unguarded(scope, run))
+    found = await guardrail.look(GuardrailFunctionOutput, scope.ctx, placed.agent, _unguarded(scope, run))
     record(scope, effect.path, f.Guarded("input", effect.name, found.tripwire_triggered, path=effect.path), found)
     if found.tripwire_triggered:
         result = InputGuardrailResult(guardrail, found)
@@ -84,7 +83,7 @@ def await_guardrails(scope: Scope) -> None:
 async def guard_output(scope: Scope, path: Path, placed: PlacedAgent, output: Any) -> None:
     """Run the output guardrails on a final output, one after another."""
     for name, guardrail in output_guardrails(placed, scope.config, path).items():
-        found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, output)
+        found = await guardrail.look(GuardrailFunctionOutput, scope.ctx, placed.agent, output)
         run = scope.run_at(path)
         place = run.agent if run.began is not None and run.began.agent != run.agent else None
         scope.outputs[path, f"guarded {len(run.guarded)}"] = output
@@ -99,7 +98,7 @@ async def guard_call(scope: Scope, path: Path, state: CallState, tool: Tool, arg
     _, ctx = context_of(scope, path, state, tool, args, Looking)
     for name, guardrail in guardrails_by_name(tool.tool_input_guardrails).items():
         data = ToolInputGuardrailData(ctx, ctx.agent)
-        found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
+        found = await guardrail.look(ToolGuardrailFunctionOutput, data)
         _record_tool(scope, path, state, "tool_input", name, found)
         if found.behavior == "raise_exception":
             raise ToolInputGuardrailTripwireTriggered(
@@ -122,7 +121,7 @@ async def guard_result(
     _, ctx = context_of(scope, path, state, tool, args, Looking)
     for name, guardrail in guardrails_by_name(tool.tool_output_guardrails).items():
         data = ToolOutputGuardrailData(ctx, ctx.agent, value)
-        found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
+        found = await guardrail.look(ToolGuardrailFunctionOutput, data)
         _record_tool(scope, path, state, "tool_output", name, found)
         if found.behavior == "raise_exception":
             raise ToolOutputGuardrailTripwireTriggered(
@@ -132,16 +131,6 @@ async def guard_result(
         if found.behavior == "reject_content":
             return found.message, f"guardrail:{name}"
     return value, "tool"
-
-
-async def _look(guardrail: Any, kind: type[Any], *args: Any) -> Any:
-    found = guardrail.guardrail_function(*args)
-    found = await found if inspect.isawaitable(found) else found
-    if not isinstance(found, kind):
-        raise UsageError(
-            f"The guardrail {guardrail.get_name()!r} must return a {kind.__name__}, and gave {described(found)}."
-        )
-    return found
 
 
 def _record_tool(
@@ -174,7 +163,7 @@ async def guard_reply(
 
     `message` is what the model is told then.
     """
-    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, text)
+    found = await guardrail.look(GuardrailFunctionOutput, scope.ctx, placed.agent, text)
     if not found.tripwire_triggered:
         return None
     run, info = scope.journal.run, found.output_info

@@ -58,7 +58,7 @@ async def filter_history(scope: Scope, path: Path, state: CallState, tool: Hando
 
 
 def _filter(scope: Scope, tool: Handoff) -> InputFilter | None:
-    return tool.input_filter or scope.config.handoff_input_filter
+    return tool.filter_for(scope.config)
 
 
 def _handoff_data(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
@@ -90,7 +90,8 @@ def _is_input(entry: TranscriptEntry) -> bool:
 def _items(data: Any) -> list[Item]:
     if not isinstance(data, HandoffInputData):
         raise UsageError(f"An input_filter must return HandoffInputData, and gave {described(data)}.")
-    given, made = data.input_history, (data.pre_handoff_items, data.new_items)
+    last = data.new_items if data.input_items is None else data.input_items
+    given, made = data.input_history, (data.pre_handoff_items, last)
     if not isinstance(given, str) and not _all(given, dict):
         raise UsageError(f"An input_filter must give an input_history of text or items, and gave {described(given)}.")
     for items in made:

@@ -21,6 +21,7 @@ from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offe
 from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
 from ...definitions.model_input import CallModelData, ModelInputData
 from ...definitions.output import TRY_AGAIN
+from ...definitions.prompt import resolve_prompt
 from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ...models.default import default_model
@@ -62,7 +63,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     if hooked:
         scope.hooks.hear()
         if run.definition is None:
-            await scope.hooks.tell(scope.ctx, "agent_start", agent)
+            await scope.hooks.tell_of_agent(path, "agent_start", agent)
     model, hook = _model(scope, agent), None
     if isinstance(model, ModelLayer):
         hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
@@ -70,6 +71,8 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         model = model.within(scope.ctx, hook)
     told, offer = await prepare_request(scope, run, agent, path)
     request = _request(scope, run, agent, told, offer, effect.saw)
+    if agent.prompt is not None:
+        request = replace(request, prompt=await resolve_prompt(scope.ctx, agent))
     if scope.config.call_model_input_filter is not None:
         request = await _filter_request(scope, agent, request)
     if hooked:
@@ -146,6 +149,9 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
         last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
         if last is not None and last.calls and last.agent == run.agent:
             settings = replace(settings, tool_choice=None)
+    if offer.include:
+        parts = dict.fromkeys((*(settings.response_include or ()), *offer.include))
+        settings = replace(settings, response_include=list(parts))
     kept = run.began.conversation if run.began is not None else None
     if not kept:
         heard = _input_items(run, saw)
@@ -219,8 +225,8 @@ def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
 async def _offer_enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await is_tool_enabled(scope, tool, agent)}
-    specs, hosted = split_offer(tools)
-    return replace(box, tools=tools, specs=specs, hosted=hosted)
+    specs, hosted, include = split_offer(tools)
+    return replace(box, tools=tools, specs=specs, hosted=hosted, include=include)
 
 
 def _output(agent: Agent[Any]) -> OutputSpec | None:
