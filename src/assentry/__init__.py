@@ -89,6 +89,7 @@ from .errors import (
     MCPToolFailed,
     ModelFailed,
     ModelRefused,
+    ModelTimedOut,
     NotAsShown,
     NotFound,
     NotPending,
@@ -123,8 +124,15 @@ from .errors import (
     UsageError,
 )
 from .models.default import set_default_model
-from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .models.model import MCPToolChoice, Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
+from .models.retry import (
+    ModelRetryBackoffSettings,
+    ModelRetrySettings,
+    RetryDecision,
+    RetryPolicyContext,
+    retry_policies,
+)
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
     AgentUpdatedStreamEvent,
@@ -281,6 +289,7 @@ __all__ = [
     "MCPListToolsItem",
     "MCPServerFailed",
     "MCPToolApprovalRequest",
+    "MCPToolChoice",
     "MCPToolFailed",
     "Mail",
     "MaxTurnsExceeded",
@@ -291,7 +300,10 @@ __all__ = [
     "ModelRefused",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryBackoffSettings",
+    "ModelRetrySettings",
     "ModelSettings",
+    "ModelTimedOut",
     "Money",
     "NotAsShown",
     "NotFound",
@@ -320,6 +332,8 @@ __all__ = [
     "Reject",
     "ReplayMismatch",
     "Respond",
+    "RetryDecision",
+    "RetryPolicyContext",
     "RunBusy",
     "RunConfig",
     "RunContextWrapper",
@@ -407,6 +421,7 @@ __all__ = [
     "output_guardrail",
     "parse_command",
     "register_provider",
+    "retry_policies",
     "set_default_model",
     "tool",
     "tool_input_guardrail",
