@@ -90,6 +90,7 @@ from .errors import (
     MCPToolFailed,
     ModelFailed,
     ModelRefused,
+    ModelTimedOut,
     NotAsShown,
     NotFound,
     NotPending,
@@ -124,8 +125,15 @@ from .errors import (
     UsageError,
 )
 from .models.default import set_default_model
-from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .models.model import MCPToolChoice, Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
+from .models.retry import (
+    ModelRetryBackoffSettings,
+    ModelRetrySettings,
+    RetryDecision,
+    RetryPolicyContext,
+    retry_policies,
+)
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
     AgentUpdatedStreamEvent,
@@ -283,6 +291,7 @@ __all__ = [
     "MCPListToolsItem",
     "MCPServerFailed",
     "MCPToolApprovalRequest",
+    "MCPToolChoice",
     "MCPToolFailed",
     "Mail",
     "MaxTurnsExceeded",
@@ -293,7 +302,10 @@ __all__ = [
     "ModelRefused",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryBackoffSettings",
+    "ModelRetrySettings",
     "ModelSettings",
+    "ModelTimedOut",
     "Money",
     "NotAsShown",
     "NotFound",
@@ -322,6 +334,8 @@ __all__ = [
     "Reject",
     "ReplayMismatch",
     "Respond",
+    "RetryDecision",
+    "RetryPolicyContext",
     "RunBusy",
     "RunConfig",
     "RunContextWrapper",
@@ -409,6 +423,7 @@ __all__ = [
     "output_guardrail",
     "parse_command",
     "register_provider",
+    "retry_policies",
     "set_default_model",
     "tool",
     "tool_input_guardrail",

@@ -49,6 +49,7 @@
         ├── MCPServerFailed      an MCP server that cannot be reached, or whose answer cannot be used
         ├── MCPToolFailed        a tool of an MCP server that reported an error
         ├── ModelFailed
+        │   └── ModelTimedOut    a model that took longer than the settings allow
         ├── ModelRefused         a model that refused to give the output
         ├── UnansweredRequest    a provider's request that no tool here answers
         ├── AgentFailed          an agent used as a tool that gave no output
@@ -339,6 +340,10 @@ class ModelFailed(Upstream):
         super().__init__(message)
         self.retryable = retryable
         """True if the same request may succeed later."""
+
+
+class ModelTimedOut(ModelFailed):
+    """The model did not reply within `ModelSettings(timeout=...)`."""
 
 
 class ModelRefused(Upstream):

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import asdict
+from openai.types.shared import Reasoning
 
-from assentry import Agent, ModelSettings, RunConfig, Runner
+from assentry import Agent, MCPToolChoice, ModelRetrySettings, ModelSettings, RunConfig, Runner
 from assentry.errors import InvalidDefinition
 from assentry.testing import ScriptedModel, call
 from tests.runtime.support import reloaded, scripted, sending
@@ -56,6 +57,13 @@ def test_every_setting_is_resolved() -> None:
         "extra_query": {"q": 1},
         "extra_body": {"b": 1},
         "extra_args": {"x": 1},
+        "prompt_cache_retention": "24h",
+        "prompt_cache_options": {"mode": "explicit"},
+        "include_usage": True,
+        "top_logprobs": 2,
+        "context_management": [{"type": "compaction", "compact_threshold": 1000}],
+        "retry": ModelRetrySettings(max_retries=1),
+        "timeout": 5.0,
     }
     assert asdict(ModelSettings().resolve(ModelSettings(**said))) == said, "every setting there is"
 
@@ -90,6 +98,12 @@ WRONG: list[tuple[str, Any]] = [
     ("extra_query", "q"),
     ("extra_body", 5),
     ("extra_args", [("a", 1)]),
+    ("prompt_cache_retention", "48h"),
+    ("top_logprobs", "all"),
+    ("context_management", {"type": "compaction"}),
+    ("retry", 3),
+    ("timeout", 0),
+    ("timeout", "long"),
 ]
 
 
@@ -224,3 +238,8 @@ async def test_the_runs_model_is_asked_with_the_agents_settings() -> None:
     agent = scripted(model_settings=ModelSettings(temperature=0.1))
     await Runner.run(agent, "go", run_config=RunConfig(model=model))
     assert model.requests[0].settings.temperature == 0.1
+
+
+def test_an_object_of_openais_client_is_taken_for_a_dict() -> None:
+    assert ModelSettings(reasoning=Reasoning(effort="low")).reasoning == {"effort": "low"}
+    assert ModelSettings(tool_choice=MCPToolChoice("docs", "find")).tool_choice == MCPToolChoice("docs", "find")

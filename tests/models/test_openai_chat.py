@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from assentry import (
     Agent,
     InvalidDefinition,
+    MCPToolChoice,
     ModelFailed,
     ModelRefused,
     ModelRequest,
@@ -413,6 +414,9 @@ async def test_a_tool_is_chosen_by_its_name(server: OpenAIServer, choice: str, s
         (ModelRequest(None, [{"role": "user", "content": [{"type": "input_file", "file_url": "u"}]}]), "input_file"),
         (ModelRequest(None, [{"role": "user", "content": 5}]), "the content 5"),
         (ModelRequest(None, [], settings=ModelSettings(truncation="auto")), "no setting truncation"),
+        (ModelRequest(None, [], settings=ModelSettings(context_management=[])), "no setting context_management"),
+        (ModelRequest(None, [], settings=ModelSettings(tool_choice=MCPToolChoice("a", "b"))), "no MCP servers"),
+        (ModelRequest(None, [], prompt={"id": "p"}), "keeps no prompts"),
         (ModelRequest(None, [], settings=ModelSettings(reasoning={"summary": "auto"})), "'summary' of reasoning"),
         (ModelRequest(None, [], previous_response_id="resp_1"), "keeps no conversation"),
         (ModelRequest(None, [], conversation_id="conv_1"), "keeps no conversation"),
@@ -625,3 +629,16 @@ async def test_a_wrong_exchange_is_refused_by_the_server(server: OpenAIServer) -
     for items in ([output], [call], [call, {"role": "user", "content": "Hm?"}, output]):
         with pytest.raises(ModelFailed, match="status 400"):
             await heard(server, request=ModelRequest(None, items))
+
+
+async def test_settings_of_openais_two_apis_are_sent(server: OpenAIServer) -> None:
+    settings = ModelSettings(
+        top_logprobs=2, prompt_cache_retention="24h", prompt_cache_options={"mode": "explicit"}, include_usage=False
+    )
+    sent = await body(server, ModelRequest(None, HELLO.input, settings=settings))
+    assert {name: sent[name] for name in sent if name not in ("model", "messages", "stream")} == {
+        "top_logprobs": 2,
+        "logprobs": True,
+        "prompt_cache_retention": "24h",
+        "prompt_cache_options": {"mode": "explicit"},
+    }

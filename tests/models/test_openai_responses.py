@@ -21,6 +21,7 @@ import assentry.models.openai_responses
 from assentry import (
     Agent,
     InvalidDefinition,
+    MCPToolChoice,
     ModelFailed,
     ModelRefused,
     ModelRequest,
@@ -744,3 +745,33 @@ async def test_more_parts_of_a_response_can_be_asked_for(server: OpenAIServer) -
     settings = ModelSettings(store=False, response_include=["reasoning.encrypted_content"])
     sent = await body(server, ModelRequest(None, HELLO.input, settings=settings))
     assert sent["include"] == ["reasoning.encrypted_content"] and sent["store"] is False
+
+
+async def test_every_setting_of_the_api_is_sent(server: OpenAIServer) -> None:
+    settings = ModelSettings(
+        top_logprobs=2,
+        prompt_cache_retention="24h",
+        prompt_cache_options={"mode": "explicit"},
+        context_management=[{"type": "compaction", "compact_threshold": 1000}],
+        tool_choice=MCPToolChoice("docs", "find"),
+    )
+    hosted = [{"type": "mcp", "server_label": "docs", "server_url": "https://docs.test"}]
+    sent = await body(server, ModelRequest(None, HELLO.input, settings=settings, hosted=hosted, prompt={"id": "p_1"}))
+    assert {name: sent[name] for name in sent if name not in ("model", "input", "stream", "tools")} == {
+        "top_logprobs": 2,
+        "include": ["message.output_text.logprobs"],
+        "prompt_cache_retention": "24h",
+        "prompt_cache_options": {"mode": "explicit"},
+        "context_management": [{"type": "compaction", "compact_threshold": 1000}],
+        "tool_choice": {"type": "mcp", "server_label": "docs", "name": "find"},
+        "prompt": {"id": "p_1"},
+    }
+
+
+@pytest.mark.parametrize("name", ["file_search", "web_search", "code_interpreter", "image_generation", "mcp"])
+async def test_a_tool_that_the_provider_runs_can_be_chosen(server: OpenAIServer, name: str) -> None:
+    settings = ModelSettings(tool_choice=name)
+    assert (await body(server, ModelRequest(None, HELLO.input, settings=settings)))["tool_choice"] == {"type": name}
+    own = ToolSpec(name, "Ours.", {"type": "object", "properties": {}})
+    sent = await body(server, ModelRequest(None, HELLO.input, tools=[own], settings=settings))
+    assert sent["tool_choice"] == {"type": "function", "name": name}

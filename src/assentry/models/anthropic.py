@@ -29,10 +29,12 @@ from .failure import (
 )
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from .wire import (
+    OPENAI_SETTINGS,
     ItemDraft,
     Kind,
     call_ids,
     check_supported,
+    chosen_tool,
     fresh_id,
     message_parts,
     said_texts,
@@ -53,7 +55,7 @@ MAX_PAUSES = 20
 """The limit of how often one reply may pause."""
 SAME = ("temperature", "top_p", "metadata", "extra_headers", "extra_query", "extra_body")
 """Settings that the client has under the same name."""
-UNKNOWN = ("frequency_penalty", "presence_penalty", "truncation", "verbosity", "store")
+UNKNOWN = ("frequency_penalty", "presence_penalty", "truncation", "verbosity", "store", *OPENAI_SETTINGS)
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 BLOCKS: dict[str, tuple[Kind, str]] = {
     "text": ("text", "text"),
@@ -320,7 +322,7 @@ def _source(part: Item, name: str, what: str) -> Item:
 
 
 def _choice(settings: ModelSettings, tools: bool) -> Item | None:
-    choice, single = settings.tool_choice, settings.parallel_tool_calls is False
+    choice, single = chosen_tool(WHERE, settings), settings.parallel_tool_calls is False
     if not tools and choice in (None, "auto", "none"):
         return None
     if choice is None and not single:

@@ -23,7 +23,17 @@ from .embedded_engine import Generated, generate, grammar
 from .embedded_parts import check_installed
 from .failure import incomplete_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from .wire import ItemDraft, call_ids, check_supported, fresh_id, message_parts, settings_as_named, unsupported
+from .wire import (
+    OPENAI_SETTINGS,
+    ItemDraft,
+    call_ids,
+    check_supported,
+    chosen_tool,
+    fresh_id,
+    message_parts,
+    settings_as_named,
+    unsupported,
+)
 
 WHERE = "The embedded model"
 NAME = "embedded"
@@ -31,7 +41,7 @@ MAX_TOKENS, MAX_JSON_TOKENS = 256, 1024
 """The limits of words and of JSON, if ModelSettings has none. Words may be cut; half a JSON text is of no use."""
 SAME = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 """Settings that the engine has under the same name."""
-UNKNOWN = ("reasoning", "truncation", "verbosity", "store", "extra_headers", "extra_query")
+UNKNOWN = ("reasoning", "truncation", "verbosity", "store", "extra_headers", "extra_query", *OPENAI_SETTINGS)
 ANSWER = "answer"
 """The choice of words instead of a tool."""
 SMALL_TALK = ("Hello!", "What is love?")
@@ -126,7 +136,7 @@ def _check_whole(text: str) -> None:
 async def _choose_tool(request: ModelRequest, used: TokenTally) -> ToolSpec | None:
     """Return the tool that the model calls; None for words."""
     tools = {tool.name: tool for tool in request.tools}
-    choice = request.settings.tool_choice or "auto"
+    choice = chosen_tool(WHERE, request.settings) or "auto"
     if choice in tools:
         return tools[choice]
     if choice not in ("auto", "required", "none"):

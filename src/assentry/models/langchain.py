@@ -18,7 +18,7 @@ from ..errors import AssentryError, ModelFailed, UsageError
 from .failure import is_passing, status_failure, stream_failure, without_secrets
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, chat_messages, chat_tool
-from .wire import ItemDraft, call_ids, check_supported, settings_as_named
+from .wire import OPENAI_SETTINGS, ItemDraft, call_ids, check_supported, chosen_tool, settings_as_named
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -29,6 +29,7 @@ DIALECT = "langchain"
 SAME = ("temperature", "top_p", "max_tokens")
 """Settings that chat models take under the same name."""
 UNKNOWN = (
+    *OPENAI_SETTINGS,
     "frequency_penalty",
     "presence_penalty",
     "truncation",
@@ -88,7 +89,7 @@ class LangChainModel:
     def _bind_tools(self, request: ModelRequest, output: str | None) -> Any:
         """Return the chat model with the tools; the final output, if it has a schema, is given by a tool, too."""
         tools = [chat_tool(spec) for spec in request.tools]
-        choice = request.settings.tool_choice
+        choice = chosen_tool(WHERE, request.settings)
         if request.output is not None:
             function = {"name": output, "description": "Give the final output.", "parameters": request.output.schema}
             tools.append({"type": "function", "function": function})

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, get_type_hints
 
 from msgspec import Struct, ValidationError, convert, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
+from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..core.wording import described
 from ..errors import InvalidDefinition
+from .retry import ModelRetrySettings
 
 Native = Literal["shell", "apply_patch"]
 """The calls that some providers have a form of their own for."""
@@ -38,15 +41,29 @@ class OutputSpec(Struct, frozen=True):
     strict: bool = True
 
 
+@dataclass
+class MCPToolChoice:
+    """The choice of a tool of an MCP server that the provider calls."""
+
+    server_label: str
+    name: str
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a model call. A setting that is None is left to the provider."""
+    """Settings of a model call. A setting that is None is left to the provider.
+
+    A setting that takes a dict also takes an object of OpenAI's client, such as `Reasoning(effort="low")`.
+    """
+
+    SENT_IN_BODY: ClassVar[tuple[str, ...]] = ("frequency_penalty", "presence_penalty")
+    """The settings that the Responses API gets although OpenAI's client has no parameter for them."""
 
     temperature: float | None = None
     top_p: float | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    tool_choice: str | None = None
-    """"auto", "required", "none", or a tool's name."""
+    tool_choice: str | MCPToolChoice | None = None
+    """"auto", "required", "none", a tool's name, or a tool of an MCP server that the provider calls."""
     parallel_tool_calls: bool | None = None
     truncation: Literal["auto", "disabled"] | None = None
     max_tokens: int | None = None
@@ -54,19 +71,34 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     verbosity: Literal["low", "medium", "high"] | None = None
     metadata: dict[str, str] | None = None
     store: bool | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    include_usage: bool | None = None
+    """False if the Chat Completions API is not asked for the token usage."""
     response_include: list[str] | None = None
     """More parts of a response, such as "reasoning.encrypted_content"."""
+    top_logprobs: int | None = None
+    """The number of likely tokens whose probabilities the response has, for each token."""
+    context_management: list[dict[str, Any]] | None = None
+    """The compaction of long conversations by the provider, for the Responses API."""
     extra_headers: dict[str, str] | None = None
     extra_query: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
     extra_args: dict[str, Any] | None = None
     """More arguments, passed unchanged to the provider's client."""
+    retry: ModelRetrySettings | None = None
+    """Retries of calls that fail, as far as a call can be repeated without another effect."""
+    timeout: float | None = None
+    """The most seconds that each attempt of a call may take; then it fails with `ModelTimedOut`."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is None:
+            if value is None or isinstance(value, _OBJECTS.get(name, ())):
                 continue
+            if name not in _OBJECTS and not isinstance(value, BUILT_IN):
+                value = plain_setting(value)
+                force_setattr(self, name, value)
             try:
                 given = convert(value, _kinds()[name])
                 fits = type(given) is not float or math.isfinite(given)
@@ -75,20 +107,42 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
             if not fits:
                 kind = type(self).__annotations__[name].removesuffix(" | None")
                 raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}; it is of type {kind}.")
+        if self.timeout is not None:
+            allowed.check_option("ModelSettings", "timeout", self.timeout, allowed.POSITIVE_SECONDS)
+
+    def as_sent(self) -> ModelSettings:
+        """Return these settings as a model gets them, of plain values."""
+        return self
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """Return these settings with those that `override` sets replaced; the keys of `extra_args` are merged."""
+        """Return these settings with those that `override` sets replaced.
+
+        The keys of `extra_args` are merged, and so are the settings of `retry`.
+        """
         if override is None or override == DEFAULT_SETTINGS:
             return self
         said = {name: getattr(override, name) for name in override.__struct_fields__}
         if self.extra_args and override.extra_args:
             said["extra_args"] = {**self.extra_args, **override.extra_args}
+        if self.retry is not None and override.retry is not None:
+            said["retry"] = self.retry.merged(override.retry)
         return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+
+BUILT_IN = (str, bool, int, float, list, dict)
+_OBJECTS: dict[str, type] = {"tool_choice": MCPToolChoice, "retry": ModelRetrySettings}
+"""The settings that may be objects, and their classes."""
+
+
+def plain_setting(value: Any) -> Any:
+    """Return an object of OpenAI's client as a dict of what was set in it, and anything else as it is."""
+    dump = getattr(value, "model_dump", None)
+    return dump(exclude_unset=True, mode="json") if callable(dump) else value
 
 
 @functools.cache
 def _kinds() -> dict[str, Any]:
-    return get_type_hints(ModelSettings)
+    return {**get_type_hints(ModelSettings), "tool_choice": str, "retry": None}
 
 
 DEFAULT_SETTINGS = ModelSettings()
@@ -111,6 +165,8 @@ class ModelRequest(Struct, frozen=True):
     """The settings of tools that the provider runs itself. A model whose provider has none must raise `UsageError`."""
     prompt: dict[str, Any] | None = None
     """A prompt that the provider keeps, by its id. A model whose provider keeps none must raise `UsageError`."""
+    attempt: int = 1
+    """The number of this attempt. From the second on, a client's own retries would be too many."""
 
 
 class ModelResponse(Struct):

@@ -19,12 +19,13 @@ from ..errors import ModelFailed
 from .client import client_with
 from .failure import arguments_failure, incomplete_failure, stream_failure
 from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
-from .openai_client import openai_failure, shared_client
+from .openai_client import limit_retries, openai_failure, shared_client
 from .wire import (
     ItemDraft,
     Kind,
     call_ids,
     check_supported,
+    chosen_tool,
     fresh_id,
     message_parts,
     said_texts,
@@ -49,6 +50,9 @@ SAME = (
     "verbosity",
     "metadata",
     "store",
+    "top_logprobs",
+    "prompt_cache_retention",
+    "prompt_cache_options",
     "extra_headers",
     "extra_query",
     "extra_body",
@@ -89,7 +93,7 @@ class OpenAIChatCompletionsModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
-        client = self._client or await shared_client()
+        client = limit_retries(self._client or await shared_client(), request)
         # OpenAI's own models refuse the older name, and many other servers do not know the newer one.
         limit = "max_completion_tokens" if client.base_url.host.endswith(OPENAI_HOSTS) else "max_tokens"
         wanted = chat_parameters(self.name, request, limit)
@@ -147,13 +151,14 @@ def chat_parameters(
     wanted: dict[str, Any] = {
         "model": name,
         "messages": chat_messages(request, dialect),
-        "stream_options": {"include_usage": True},
+        "stream_options": None if settings.include_usage is False else {"include_usage": True},
         "tools": [chat_tool(spec) for spec in request.tools] or None,
-        "tool_choice": _choice(settings.tool_choice, bool(request.tools)),
+        "tool_choice": _choice(chosen_tool(WHERE, settings), bool(request.tools)),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "response_format": _format(request.output),
         "reasoning_effort": _effort(settings.reasoning),
         limit: settings.max_tokens,
+        "logprobs": True if settings.top_logprobs is not None else None,
         **settings_as_named(settings, SAME),
         **(settings.extra_args or {}),
     }

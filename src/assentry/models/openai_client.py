@@ -13,6 +13,8 @@ from .failure import is_passing, status_failure, stream_failure, unreachable_fai
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+    from .model import ModelRequest
+
 PASSING_CODES = ("rate_limit_exceeded", "server_error", "vector_store_timeout")
 """Error codes in a stream that a retry may fix."""
 SPENT = "insufficient_quota"
@@ -22,6 +24,14 @@ SPENT = "insufficient_quota"
 async def shared_client() -> AsyncOpenAI:
     """Return the client of this event loop, which all models of OpenAI share."""
     return await share_client("OPENAI_", _make_client)
+
+
+def limit_retries(client: AsyncOpenAI, request: ModelRequest) -> AsyncOpenAI:
+    """Return the client without retries of its own, if the request is a retry already or shall have none."""
+    retry = request.settings.retry
+    if request.attempt > 1 or (retry is not None and retry.max_retries == 0):
+        return client.with_options(max_retries=0)
+    return client
 
 
 def _make_client() -> AsyncOpenAI:

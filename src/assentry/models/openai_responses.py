@@ -15,8 +15,8 @@ from ..core.transcript import Item
 from ..errors import ModelFailed
 from .client import client_with
 from .failure import arguments_failure, stream_failure
-from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import openai_failure, reported_failure, shared_client
+from .model import MCPToolChoice, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .openai_client import limit_retries, openai_failure, reported_failure, shared_client
 from .wire import responses_items
 
 if TYPE_CHECKING:
@@ -25,10 +25,24 @@ if TYPE_CHECKING:
 
 FINAL_EVENTS = ("response.completed", "response.failed", "response.incomplete", "error")
 CHOICES = ("auto", "required", "none")
-SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", "extra_headers", "extra_query")
+SAME = (
+    "temperature",
+    "top_p",
+    "truncation",
+    "reasoning",
+    "metadata",
+    "store",
+    "extra_headers",
+    "extra_query",
+    "top_logprobs",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "context_management",
+)
 """Settings that the client has under the same name."""
-BODY = ("frequency_penalty", "presence_penalty")
-"""Settings that the client has no parameter for; they are sent in the body. A server may reject an unknown one."""
+LOGPROBS = "message.output_text.logprobs"
+HOSTED_CHOICES = ("file_search", "web_search", "web_search_preview", "image_generation", "code_interpreter", "mcp")
+"""The names of tools that the provider runs, as choices. A tool of the agent's own with such a name comes first."""
 PAUSE = 0.5
 """The seconds before a request that was refused for its rate is made again; doubled each time."""
 INCOMPLETE = {
@@ -78,7 +92,7 @@ class OpenAIResponsesModel:
         yield reply
 
     async def _open(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
-        client = self._client or await shared_client()
+        client = limit_retries(self._client or await shared_client(), request)
         wanted = responses_parameters(self.name, request)
         try:
             if request.conversation_id is not None:
@@ -143,6 +157,7 @@ def _end(event: ResponseStreamEvent) -> Item:
 def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
     """Return the arguments for the client's `responses.create`."""
     settings = request.settings
+    include = [*(settings.response_include or ()), *((LOGPROBS,) if settings.top_logprobs is not None else ())]
     wanted: dict[str, Any] = {
         "model": name,
         "instructions": request.instructions,
@@ -153,10 +168,11 @@ def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "text": _text(request.output, settings),
         "tools": [*map(_tool, request.tools), *request.hosted] or None,
         "tool_choice": _choice(settings.tool_choice, request.tools),
-        "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
+        "parallel_tool_calls": settings.parallel_tool_calls if request.tools or request.prompt else None,
         "max_output_tokens": settings.max_tokens,
-        "include": settings.response_include,
-        "extra_body": {**_settings_given(settings, BODY), **(settings.extra_body or {})} or None,
+        "prompt": request.prompt,
+        "include": list(dict.fromkeys(include)) or None,
+        "extra_body": {**_settings_given(settings, settings.SENT_IN_BODY), **(settings.extra_body or {})} or None,
         **_settings_given(settings, SAME),
     }
     said = {key: value for key, value in wanted.items() if value is not None}
@@ -180,10 +196,15 @@ def _tool(spec: ToolSpec) -> Item:
     }
 
 
-def _choice(choice: str | None, tools: Sequence[ToolSpec]) -> str | Item | None:
+def _choice(choice: str | MCPToolChoice | None, tools: Sequence[ToolSpec]) -> str | Item | None:
+    if isinstance(choice, MCPToolChoice):
+        return {"type": "mcp", "server_label": choice.server_label, "name": choice.name}
     if choice is None or choice in CHOICES:
         return choice
-    native = next((tool.native for tool in tools if tool.name == choice), None)
+    tool = next((tool for tool in tools if tool.name == choice), None)
+    if tool is None and choice in HOSTED_CHOICES:
+        return {"type": choice}
+    native = tool.native if tool is not None else None
     return {"type": "function", "name": choice} if native is None else {"type": native}
 
 

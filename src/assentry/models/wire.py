@@ -15,13 +15,15 @@ from uuid import uuid4
 from ..core.transcript import Item, as_function, is_given
 from ..core.wording import described
 from ..errors import UsageError
-from .model import ModelRequest, ModelSettings
+from .model import MCPToolChoice, ModelRequest, ModelSettings
 
 WIRE = "assent:wire"
 """The key of an item's wire data: fields that an item has no place for, by the name of the dialect that gave them.
 
 A dialect sends its own data back unchanged, and never another's. The Responses API gets none."""
 
+OPENAI_SETTINGS = ("prompt_cache_retention", "prompt_cache_options", "top_logprobs")
+"""The settings that only OpenAI's two APIs have."""
 Kind = Literal["text", "refusal", "reasoning", "call", "block"]
 DELTAS: dict[Kind, str] = {
     "text": "response.output_text.delta",
@@ -163,17 +165,27 @@ def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -
             f"{where} keeps no conversation: leave out conversation_id, previous_response_id and "
             "auto_previous_response_id, or use an OpenAIResponsesModel."
         )
+    if request.prompt is not None:
+        raise UsageError(f"{where} keeps no prompts; give the agent instructions, or use an OpenAIResponsesModel.")
     if request.hosted:
         kinds = ", ".join(sorted({str(each.get("type")) for each in request.hosted}))
         raise UsageError(f"{where} has no tools that the provider runs ({kinds}); use an OpenAIResponsesModel.")
     if request.prompt is not None:
         raise UsageError(f"{where} keeps no prompts: use instructions, or an OpenAIResponsesModel.")
-    for name in unknown:
+    for name in ("context_management", *unknown):
         if getattr(request.settings, name) is not None:
             raise UsageError(
                 f"{where} has no setting {name}; leave it out of ModelSettings, or give it under the provider's name, "
                 "with extra_args."
             )
+
+
+def chosen_tool(where: str, settings: ModelSettings) -> str | None:
+    """Return the `tool_choice`; raise `UsageError` for a tool that the provider calls."""
+    choice = settings.tool_choice
+    if isinstance(choice, MCPToolChoice):
+        raise UsageError(f"{where} calls no MCP servers; leave out MCPToolChoice, or use an OpenAIResponsesModel.")
+    return choice
 
 
 def settings_as_named(settings: ModelSettings, names: Sequence[str]) -> dict[str, Any]:

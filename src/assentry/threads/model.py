@@ -22,7 +22,7 @@ from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.delta import as_dict
-from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from ..models.model import DEFAULT_SETTINGS, MCPToolChoice, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import adapt_model, is_model
@@ -64,7 +64,7 @@ class ModelRequest(Struct, Generic[C]):
     model: Model
     state: State
     runtime: Runtime[C]
-    tool_choice: str | None = None
+    tool_choice: str | MCPToolChoice | None = None
     model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
     """Settings that override the agent's own."""
 

@@ -5,7 +5,9 @@ Deltas are passed on as they arrive and are never facts. A stream that breaks of
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
@@ -31,6 +33,9 @@ from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
 from ..value import input_json, output_json
+from .model_retry import begins_reply, seconds_to_retry, within_timeout
+
+log = logging.getLogger("assentry")
 
 Path = tuple[str, ...]
 OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
@@ -79,7 +84,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         await scope.hooks.tell(
             scope.ctx, "llm_start", agent, request.instructions, msgspec.json.decode(msgspec.json.encode(request.input))
         )
-    work = _reply(scope, model, request, path)
+    work = _reply(scope, model, request, path, repeats=hook is None)
     work = work if scope.hooks.observer is None else scope.hooks.observer.reply(path, agent, model, request, work)
     reply = await (work if hook is None else _unless_asked(scope, hook, work))
     if reply is None:
@@ -145,6 +150,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
     settings, given = agent.model_settings, scope.config.model_settings
     if given is not None:
         settings = settings.resolve(given)
+    settings = settings.as_sent()
     if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
         last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
         if last is not None and last.calls and last.agent == run.agent:
@@ -246,18 +252,61 @@ async def is_tool_enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
     return answer is True
 
 
-async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path) -> ModelResponse:
+async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path, *, repeats: bool) -> ModelResponse:
+    """Return the model's reply. With `repeats`, the call is made again as its settings say."""
+    settings = request.settings
+    if settings.retry is None and settings.timeout is None:
+        return await _attempt(model, request, _Shown(scope, path))
+    while True:
+        shown = _Shown(scope, path)
+        try:
+            reply = await within_timeout(_attempt(model, request, shown), settings.timeout, model.name)
+        except ModelFailed as error:
+            retry = settings.retry if repeats else None
+            delay = None if retry is None else await seconds_to_retry(retry, error, request, shown.any, shown.streams)
+            if delay is None:
+                raise
+            log.info("Model %r is asked again in %.2f seconds: %s", model.name, delay, error)
+            await asyncio.sleep(delay)
+            request = replace(request, attempt=request.attempt + 1)
+        else:
+            reply.usage.requests += request.attempt - 1
+            return reply
+
+
+class _Shown:
+    """The deltas of one attempt, passed on to streams."""
+
+    def __init__(self, scope: Scope, path: Path) -> None:
+        self._hooks = scope.hooks
+        self._show = scope.hooks.delta(path)
+        self.any = False
+        """True if a stream has been shown a part of the reply."""
+
+    @property
+    def streams(self) -> bool:
+        """True if anybody sees the deltas."""
+        return self._show is not None
+
+    async def add(self, event: Any) -> None:
+        """Pass a delta on."""
+        if self._show is None:
+            return
+        self.any = self.any or not begins_reply(event)
+        self._show(event)
+        if self._hooks.waiting:
+            await self._hooks.flush()
+
+
+async def _attempt(model: Model, request: ModelRequest, shown: _Shown) -> ModelResponse:
     reply: ModelResponse | None = None
-    show = scope.hooks.delta(path)
     events = model.stream(request)
     try:
         async for event in events:
             if isinstance(event, ModelResponse):
                 reply = event
-            elif show is not None:
-                show(event)
-                if scope.hooks.waiting:
-                    await scope.hooks.flush()
+            elif shown.streams:
+                await shown.add(event)
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
