@@ -137,6 +137,8 @@ class Agent(AgentBase, Generic[T]):
     reset_tool_choice: bool = True
     """True if `model_settings.tool_choice` is dropped after a turn with calls, so that the agent can finish."""
     hooks: AgentHooks[Any] | None = None
+    observed_by: ClassVar[Callable[..., Any] | None] = None
+    """A function that makes the observer of a run that such an agent begins, in place of `RunConfig(tracing=...)`."""
     _model: Model | None = field(default=None, init=False)
     """The last result of `model_of`: an object that was found to be a model."""
     _tools: Toolbox | None = field(default=None, init=False)
