@@ -26,7 +26,7 @@ from ...runtime.scope import Scope as Drive
 from ...tracing.span_mask import SpanMask
 from ..run_config import RunConfig
 from .interface import Span, SpanError, Trace
-from .run_observer import Path, Reply, RunTrace, Work
+from .run_trace import Path, Reply, RunTrace, Work
 from .scope import Scope
 from .setup import get_trace_provider
 from .span_data import (
