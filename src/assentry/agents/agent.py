@@ -24,6 +24,7 @@ from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
 from .assignable import AssignableTool, same_names
 from .handoffs import Handoff, handoff
 from .tool import FunctionToolResult, default_tool_error_function
+from .tracing.run_observer import observe_run
 from .view_classes import VIEW_CLASSES
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     """A model with instructions, tools, and other agents to hand over to; with the SDK's order of options."""
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
+    observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
     """Settings for the tools of the MCP servers."""
 

@@ -147,6 +147,8 @@ class Agent(AgentBase[T], Generic[T]):
     """A prompt that OpenAI keeps, `{"id": ..., "version": ..., "variables": {...}}`, or a function that chooses one.
 
     The function gets a value with `context` and `agent`. Only an `OpenAIResponsesModel` can use it."""
+    observed_by: ClassVar[Callable[..., Any] | None] = None
+    """A function that makes the observer of a run that such an agent begins, in place of `RunConfig(tracing=...)`."""
     _model: Model | None = field(default=None, init=False)
     """The last result of `model_of`: an object that was found to be a model."""
     _tools: Toolbox | None = field(default=None, init=False)

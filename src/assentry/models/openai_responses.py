@@ -170,7 +170,6 @@ def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "tool_choice": _choice(settings.tool_choice, request.tools),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools or request.prompt else None,
         "max_output_tokens": settings.max_tokens,
-        "prompt": request.prompt,
         "include": list(dict.fromkeys(include)) or None,
         "extra_body": {**_settings_given(settings, settings.SENT_IN_BODY), **(settings.extra_body or {})} or None,
         **_settings_given(settings, SAME),

@@ -170,8 +170,6 @@ def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -
     if request.hosted:
         kinds = ", ".join(sorted({str(each.get("type")) for each in request.hosted}))
         raise UsageError(f"{where} has no tools that the provider runs ({kinds}); use an OpenAIResponsesModel.")
-    if request.prompt is not None:
-        raise UsageError(f"{where} keeps no prompts: use instructions, or an OpenAIResponsesModel.")
     for name in ("context_management", *unknown):
         if getattr(request.settings, name) is not None:
             raise UsageError(

@@ -124,6 +124,15 @@ class AgentGraph:
         """Return True if the first agent has a tool or handoff that leads to another agent."""
         return toolbox_of(self.root).leading
 
+    def redactions(self) -> dict[str, list[str]]:
+        """Return the arguments to mask by tool, over all agents that the run can reach."""
+        found: dict[str, list[str]] = {}
+        for placed in self.all_placed():
+            for tool in placed.tools.values():
+                if tool.redact:
+                    found.setdefault(tool.name, []).extend(tool.redact)
+        return found
+
     def all_placed(self) -> list[PlacedAgent]:
         """Return every agent with its place, the first agent first."""
         if self.leads_on():

@@ -32,7 +32,6 @@ from ..definitions.hooks import RunHooks
 from ..errors import ContextMissing, InvalidInput, Overtaken, RunFinished, SessionFailed, SessionMissing, UsageError
 from ..ids import new_id
 from ..sessions.session import OpeningSession, Session
-from ..tracing.settings import Tracing
 from ..version import __version__
 from .agent_graph import AgentGraph
 from .config import DEFAULT_MAX_TURNS, RunConfig
@@ -128,8 +127,8 @@ def begin_run(
         thread=place.thread,
         follows=place.follows,
     )
-    if config.tracing is not None:
-        scope.hooks.observer = observer = _observer_of(scope, config.tracing, first()[0])
+    scope.hooks.observer = observer = _observer_of(scope, lambda: first()[0])
+    if observer is not None:
         first = functools.partial(first, trace=observer.trace)
     if input is None:
         journal.append(first())
@@ -216,8 +215,7 @@ def resume_run(
     driver.advice = place.advice
     if place.store is not None:
         _attach_writer(driver, place.store, run.id, left.kept, lease)
-    if config.tracing is not None:
-        scope.hooks.observer = _observer_of(scope, config.tracing, began, resumed=True)
+    scope.hooks.observer = _observer_of(scope, lambda: began, resumed=True)
     left.spend()
     scope.hooks.unseen = list(left.unseen)
     scope.hooks.noted += left.untold
@@ -273,11 +271,17 @@ def _check_place(began: f.Began, place: RunPlace, live: bool) -> None:
 # -- the parts of a drive --------------------------------------------------------------------------
 
 
-def _observer_of(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool = False) -> Observer:
-    """Return the maker of a drive's spans; a resumed run continues its trace."""
+def _observer_of(scope: Scope, began: Callable[[], f.Began], *, resumed: bool = False) -> Observer | None:
+    """Return the maker of a drive's spans, if there is to be one; a resumed run continues its trace."""
+    observed_by, tracing = type(scope.graph.root).observed_by, scope.config.tracing
+    if observed_by is not None:
+        made: Observer = observed_by(scope, began(), resumed)
+        return made
+    if tracing is None:
+        return None
     from .span_observer import SpanObserver
 
-    return SpanObserver(scope, tracing, began, resumed)
+    return SpanObserver(scope, tracing, began(), resumed)
 
 
 def _attach_writer(

@@ -86,7 +86,7 @@ class SpanObserver:
         """The conversation's attributes, for workflow, agent and model spans."""
         self.stretches: dict[Path, Stretch] = {}
         self.over = False
-        self.mask = SpanMask(self._redactions)
+        self.mask = SpanMask(scope.graph.redactions)
         self.root = self._open(lambda: self._workflow(began, resumed))
 
     @property
@@ -290,15 +290,6 @@ class SpanObserver:
         parent = self._stretch(fact.path).span
         span = self._start(f"wait_for_person {state.tool}", parent, attributes, at=start * MILLISECOND)
         span.end(end * MILLISECOND)
-
-    def _redactions(self) -> dict[str, list[str]]:
-        """Return the arguments to mask by tool, over all agents that the run can reach."""
-        found: dict[str, list[str]] = {}
-        for placed in self.scope.graph.all_placed():
-            for tool in placed.tools.values():
-                if tool.redact:
-                    found.setdefault(tool.name, []).extend(tool.redact)
-        return found
 
     def _state(self, fact: Any) -> CallState:
         return self.scope.run_at(fact.path).calls[fact.call]

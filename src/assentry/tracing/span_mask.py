@@ -42,3 +42,13 @@ class SpanMask:
     def words(self, text: str) -> str:
         """Return a text without the secrets that are known."""
         return mask_secrets(text, self._secrets) if self._secrets else text
+
+    def value(self, value: Any) -> Any:
+        """Return a value of JSON without the secrets that are known, in whichever text of it they are."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            return self.words(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(each) for key, each in value.items()}
+        return [self.value(each) for each in value] if isinstance(value, list | tuple) else value
