@@ -1,9 +1,14 @@
 """Tools that the provider runs, and their calls among the items."""
 
 import asyncio
+from typing import Any
 
 from agents import Agent, CodeInterpreterTool, FileSearchTool, ImageGenerationTool, Runner, WebSearchTool
 from openai.types.responses.web_search_tool import Filters
+
+
+def kind_of(raw: Any) -> str:
+    return str(raw["type"] if isinstance(raw, dict) else raw.type)
 
 
 async def main() -> None:
@@ -19,11 +24,7 @@ async def main() -> None:
     )
     result = await Runner.run(agent, "What is new?")
     for item in result.new_items:
-        print(
-            type(item).__name__,
-            item.type,
-            item.raw_item.type if hasattr(item.raw_item, "type") else item.raw_item["type"],
-        )
+        print(type(item).__name__, item.type, kind_of(item.raw_item))
     print(result.final_output)
     streamed = Runner.run_streamed(agent, "And now?")
     async for event in streamed.stream_events():

@@ -22,8 +22,9 @@ class Editor:
 
 
 async def main() -> None:
-    tools = [ShellTool(executor=run_shell, needs_approval=True), ApplyPatchTool(editor=Editor(), needs_approval=True)]
-    agent = Agent(name="Coder", instructions="Code.", model="gpt-5.6", tools=[*tools])
+    shell = ShellTool(executor=run_shell, needs_approval=True)
+    patch = ApplyPatchTool(editor=Editor(), needs_approval=True)
+    agent = Agent(name="Coder", instructions="Code.", model="gpt-5.6", tools=[shell, patch])
     result = await Runner.run(agent, "List the files, then write one.")
     while result.interruptions:
         state = result.to_state()
