@@ -15,6 +15,7 @@ from assentry import (
     ToolErrorFormatterArgs,
     function_tool,
 )
+from assentry.definitions.tool import AlwaysAsk
 from assentry.errors import GrantNotFound, InvalidArguments, InvalidDecision, NotPending, ToolNotFound
 from assentry.testing import ScriptedModel, ScriptedPerson, call
 from tests.runtime.support import asked, facts, heard, outcomes, refused, reloaded, scripted, sending, soon, told
@@ -74,6 +75,12 @@ async def test_a_callable_rule_says_whether_a_person_is_asked(kind: Any, needed:
     result = await Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go")
     assert len(result.interruptions) == needed
     assert len(sent) == (not needed)
+
+
+async def test_a_rule_that_always_asks_may_say_why() -> None:
+    send, _ = sending(needs_approval=AlwaysAsk("The server gives no hints."))
+    result = await Runner.run(scripted(call("send", {"to": "ann"}), tools=[send]), "go")
+    assert result.interruptions[0].reason == "The server gives no hints."
 
 
 async def test_a_rule_gets_the_context_the_canonical_arguments_and_the_providers_call_id() -> None:

@@ -46,6 +46,20 @@ def ran(id: str, output: Any = "done", **where: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
+    ("item", "arguments"),
+    [
+        ({"type": "shell_call", "action": {"commands": ["ls"], "timeout_ms": None}}, '{"commands":["ls"]}'),
+        ({"type": "apply_patch_call", "operation": {"path": "a", "diff": None}}, '{"path":"a"}'),
+        ({"type": "shell_call", "action": ["no object"]}, '["no object"]'),
+        ({"type": "function_call", "arguments": '{"x":null}', "action": {"y": 1}}, '{"x":null}'),
+    ],
+)
+def test_a_providers_own_kind_of_call_has_arguments_without_empty_fields(item: Any, arguments: str) -> None:
+    run = play(began(), said(), f.Replied(js([item]), 1, (f.Call("c1", "shell", 0),)))
+    assert run.calls["c1"].proposal.arguments == arguments
+
+
+@pytest.mark.parametrize(
     ("by", "again", "begun"),
     [("runtime", False, False), ("probe", False, False), ("idempotent", False, True), ("runtime", True, True)],
 )

@@ -35,6 +35,8 @@ EQUIVALENT: dict[str, str] = {
         SHORT_CUT
     ),
     "fold._fresh: 'len(calls) > 1' with '>=' for '>'": SHORT_CUT,
+    "fold._switched: 'fact.live and any(state.call.kind == \"output\" for state in run.open.values())' without "
+    "'fact.live'": "a live run proposes no output, and does not become live with one that is open",
     # the run
     "run.CallState.proposal: 'self.read is None' always": CACHE,
     "run.CallState.allowed: 'question is None or self.phase is not ASKED' without 'question is None'": NARROWING,
@@ -72,6 +74,8 @@ EQUIVALENT: dict[str, str] = {
     ),
     "gate.judge: 'tool is None or args is None' without 'tool is None'": NARROWING,
     "gate.judge: 'tool is None or args is None' without 'args is None'": NARROWING,
+    "gate._ask: 'args.value is not None and args.problem is None and not case.replaces' without "
+    "'args.value is not None'": NARROWING,
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'scope.hooks.wants(agent)' always": SHORT_CUT,

@@ -369,6 +369,26 @@ async def test_of_grants_only_an_approval_of_some_uses_does_not_cover_a_call_in_
     assert [each.value["action_requests"][0]["name"] for each in state.get("__interrupt__", ())] == ["other"] * asks
 
 
+async def test_no_preview_is_made_of_a_call_in_the_place_of_another() -> None:
+    seen: list[Any] = []
+
+    @function_tool
+    def read_data() -> str:
+        """Look."""
+        return "data"
+
+    @function_tool(needs_approval=True, preview=lambda ctx, args: seen.append(args) or "It does it.")
+    def other() -> str:
+        """Do something else."""
+        return "done"
+
+    model, saver = ScriptedModel([call("read_data")]), InMemorySaver()
+    agent = create_agent(model, [read_data, other], middleware=[Rerouting()], checkpointer=saver)
+    state = await agent.ainvoke(say("Go."), thread("t"))
+    assert state["__interrupt__"][0].value["action_requests"][0]["name"] == "other"
+    assert seen == []  # the question of a body shows none
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_servers_tool_that_changed_since_its_approval_does_not_run_in_the_place_of_another_call(
     restarted: bool,
