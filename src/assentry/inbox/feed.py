@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -148,7 +148,7 @@ class Feeds:
         found = await self._store.news(max(0, since), watched)
         if len(found) >= MOST_NEWS:
             return [event("reset", int(self._store.clock() * 1000), b"{}")]
-        return _in_order(news for news in found if viewer.wants(news))
+        return [_news_event(news, news.at) for news in found if viewer.wants(news)]
 
 
 async def _next(viewer: Viewer) -> News | None:
@@ -158,10 +158,6 @@ async def _next(viewer: Viewer) -> News | None:
             return await viewer.queue.get()
     except TimeoutError:
         return None
-
-
-def _in_order(found: Iterable[News]) -> list[bytes]:
-    return [_news_event(news, news.at) for news in found]
 
 
 def _news_event(news: News, id: int) -> bytes:

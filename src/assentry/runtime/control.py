@@ -28,7 +28,7 @@ class RunControl:
     __slots__ = ("graph", "journal", "run_loop", "scope", "state")
 
     def __init__(self, journal: Journal, graph: AgentGraph, run_loop: RunLoop) -> None:
-        self.scope: Callable[[], object] = _gone
+        self.scope: Callable[[], object] = lambda: None
         """A weak reference to the drive's scope; see `scope_of`."""
         self.journal = journal
         self.graph = graph
@@ -71,10 +71,6 @@ class RunControl:
         tool = self.graph.agent_at(here.agent).tools.get(tool_name)
         grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
-
-
-def _gone() -> None:
-    return None
 
 
 def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:
