@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -338,6 +339,15 @@ async def test_arguments_that_cannot_be_parsed_are_shown_as_the_model_wrote_them
     }
     assert item.arguments == readable.get(text, text)
     assert item.raw_item["arguments"] == text
+
+
+async def test_a_description_of_arguments_that_cannot_be_parsed_gets_their_text() -> None:
+    send, _ = sending(needs_approval=True)
+    tool = replace(send, describe=lambda ctx, args, call_id: f"It sends {args}.")
+    result = await Runner.run(scripted(call("send", '{"to": '), tools=[tool]), "go")
+    [asks] = facts(result.to_state(), "asked")
+    assert asks["prompt"] == "It sends {'raw': '{\"to\": '}."
+    assert "description" not in asks["why"]
 
 
 @pytest.mark.parametrize("verdict", ["reject", "respond"])

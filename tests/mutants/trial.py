@@ -166,6 +166,8 @@ JUDGES: dict[str, dict[str, Callable[[], None]]] = {
             "runtime/test_cancel.py",
             "definitions/test_definitions.py",
             "runtime/test_asking.py",
+            "runtime/test_servers.py",
+            "runtime/test_last_look.py",
             "runtime/test_bad_input.py",
             "runtime/test_context.py",
             "runtime/test_flow.py",
