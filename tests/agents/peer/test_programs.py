@@ -72,24 +72,24 @@ def run(api: LocalAPI, name: str, text: str, side: str, folder: Path) -> Ran:
 
 
 def asked(api: LocalAPI, account: str) -> list[Any]:
-    """Return the requests of a program, without what does not matter."""
+    """Return the requests of a program, without how they ask for pages of a conversation."""
     found = []
     for each in api.account(account).requests:
         body = each["body"]
         if isinstance(body, dict):
-            body = {
-                key: untitled(value) for key, value in body.items() if key not in LEFT_OUT and value not in (None, [])
-            }
-        found.append({**each, "body": body})
+            body = {key: lean(value) for key, value in body.items() if key not in LEFT_OUT and value not in (None, [])}
+        query = "" if each["path"].startswith("conversations") else each["query"]
+        found.append({**each, "query": query, "body": body})
     return found
 
 
-def untitled(value: Any) -> Any:
-    """Return a schema without its titles, which repeat the names."""
+def lean(value: Any) -> Any:
+    """Return a part of a request without nulls, and without the titles of schemas, which repeat the names."""
     if isinstance(value, list):
-        return [untitled(each) for each in value]
+        return [lean(each) for each in value]
     if isinstance(value, dict):
-        return {key: untitled(each) for key, each in value.items() if key != "title" or not isinstance(each, str)}
+        kept = {key: each for key, each in value.items() if each is not None and (key != "title" or type(each) is dict)}
+        return {key: lean(each) for key, each in kept.items()}
     return value
 
 
