@@ -154,6 +154,14 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         """Return the handoff for an agent in the list of handoffs that stands there by itself."""
         return handoff(other)
 
+    def ends_with(self, item: ToolCallOutputItem) -> bool:
+        """Return True: as in the SDK, the text that the model would get in an output's place can end a run too."""
+        return True
+
+    def final_from_tools(self, output: Any) -> Any:
+        """Return the output, as text unless the agent has another output type."""
+        return output if self.output_type not in (None, str) or isinstance(output, str) else str(output)
+
     def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[FunctionToolResult]:
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
         tools = native.tools_of(self)

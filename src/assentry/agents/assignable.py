@@ -19,6 +19,10 @@ class AssignableTool(Tool):
     assignable: ClassVar[dict[str, str]] = {}
     """The names of the fields that can be assigned, and those that Assentry has for them."""
 
+    def told(self, value: Any) -> Any:
+        """Return the text of the body's value, as the SDK gives it to the model."""
+        return value if isinstance(value, str) else str(value)
+
     def note_use(self) -> None:
         """Note that a run uses the tool: from now on its definition stays as it is."""
         self.__dict__["_is_used"] = True

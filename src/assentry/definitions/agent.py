@@ -35,6 +35,10 @@ T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
+ENDING_OUTCOMES = ("finished", "edited", "responded")
+"""The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
+
+
 class Toolbox(Struct, frozen=True, eq=False):
     """An agent's tools and handoffs by name, and the lists that they were made from."""
 
@@ -185,6 +189,14 @@ class Agent(AgentBase[T], Generic[T]):
     def handoff_to(self, other: Agent[Any]) -> Handoff:
         """Return the handoff for an agent in the list of handoffs that stands there by itself."""
         return handoff(other)
+
+    def ends_with(self, item: ToolCallOutputItem) -> bool:
+        """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
+        return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
+
+    def final_from_tools(self, output: Any) -> Any:
+        """Return the final output that a tool's output becomes if it ends the run."""
+        return output
 
     def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[Any]:
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
