@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from assentry import Runner as OwnRunner
 from assentry import RunState
+from assentry.agents.absent import NotInAssentry
 from assentry.agents.agent import Agent, ToolsToFinalOutputResult
 from assentry.agents.agent_output import AgentOutputSchema
 from assentry.agents.agent_tool_input import STRUCTURED_INPUT_PREAMBLE
@@ -25,7 +27,7 @@ from assentry.agents.handoffs import (
 )
 from assentry.agents.lifecycle import AgentHooks, AgentHooksBase, RunHooks
 from assentry.agents.run_context import RunContextWrapper
-from assentry.agents.tool import FileSearchTool, FunctionTool, function_tool
+from assentry.agents.tool import ApplyPatchTool, FileSearchTool, FunctionTool, ShellTool, function_tool
 from assentry.agents.tool_context import ToolContext
 from assentry.agents.tool_guardrails import (
     ToolGuardrailFunctionOutput,
@@ -34,6 +36,7 @@ from assentry.agents.tool_guardrails import (
 )
 from assentry.errors import AssentryError, DefinitionChanged, InvalidDefinition, UsageError
 from assentry.testing import ScriptedModel, call
+from tests.runtime.test_servers import Server
 
 
 class Trip(BaseModel):
@@ -323,6 +326,34 @@ async def test_an_agent_tells_its_prompts_and_the_tools_that_are_enabled() -> No
     assert await agent.get_all_tools(ctx) == [on]
 
 
+async def test_settings_for_mcp_tools_change_the_offer_and_not_what_people_agree_to() -> None:
+    server = Server()
+    server.rule = True
+    words: list[str] = []
+    config: Any = {"convert_schemas_to_strict": True, "failure_error_function": lambda ctx, error: words.append("no")}
+    agent = travel(call("write", {"path": "a"}), "done", mcp_servers=[server], mcp_config=config)
+    result = await OwnRunner.run(agent, "go")
+    model: Any = agent.model
+    [spec] = model.requests[0].tools
+    assert spec.strict and spec.parameters["required"] == ["path"]
+    async with server.kept_open():
+        [tool] = await agent.get_mcp_tools(RunContextWrapper(None))
+    assert tool.failure_error_function is config["failure_error_function"]
+    assert tool.fingerprint == server.tools[0].fingerprint
+    state = result.to_state()
+    state.approve(state.get_interruptions()[0])
+    assert (await OwnRunner.run(agent, state)).final_output == "done"
+    assert server.ran == [{"path": "a"}]
+
+
+@pytest.mark.parametrize(
+    "config", ["strict", {"convert_schemas_to_strict": 1}, {"strcit": True}, {"include_server_in_tool_names": True}]
+)
+def test_settings_for_mcp_tools_that_are_none_are_refused(config: Any) -> None:
+    with pytest.raises(AssentryError, match="mcp_config"):
+        travel(mcp_config=config)
+
+
 # -- agents as tools ---------------------------------------------------------------------------------
 
 
@@ -482,3 +513,56 @@ async def test_an_output_schema_has_the_methods_of_the_sdk() -> None:
 def test_a_file_search_takes_its_options_in_the_order_of_the_sdk() -> None:
     tool = FileSearchTool(["vs_1"], 3, True)
     assert tool.include == ("file_search_call.results",) and tool.config["max_num_results"] == 3
+
+
+# -- shells and patches -------------------------------------------------------------------------------
+
+
+async def test_nobody_is_asked_about_a_shell_unless_the_program_says_so() -> None:
+    ran: list[Any] = []
+
+    async def execute(request: Any) -> str:
+        ran.append(request.data.action.commands)
+        return "ok"
+
+    shell = ShellTool(execute)
+    await OwnRunner.run(travel(call("shell", {"commands": ["ls"]}), "done", tools=[shell]), "go")
+    assert ran == [["ls"]]
+    judged = ShellTool(executor=execute)
+    judged.needs_approval = lambda ctx, action, call_id: action.commands == ["rm"]  # type: ignore[misc]
+    agent = travel(call("shell", {"commands": ["ls"]}), call("shell", {"commands": ["rm"]}), tools=[judged])
+    result = await OwnRunner.run(agent, "go")
+    assert [item.tool_name for item in result.interruptions] == ["shell"]
+    assert ran == [["ls"], ["ls"]]
+
+
+async def test_nobody_is_asked_about_a_patch_unless_the_program_says_so() -> None:
+    made: list[str] = []
+
+    class Editor:
+        def create_file(self, operation: Any) -> str:
+            made.append(operation.path)
+            return "made"
+
+        update_file = delete_file = create_file
+
+    patch = {"patch": "*** Begin Patch\n*** Add File: a.txt\n+hello\n*** End Patch"}
+    await OwnRunner.run(travel(call("apply_patch", patch), "done", tools=[ApplyPatchTool(Editor())]), "go")
+    asking = ApplyPatchTool(Editor(), needs_approval=lambda ctx, operation, call_id: operation.path == "a.txt")
+    result = await OwnRunner.run(travel(call("apply_patch", patch), "done", tools=[asking]), "go")
+    assert made == ["a.txt"] and len(result.interruptions) == 1
+
+
+async def test_the_model_is_given_the_output_s_schema_under_the_sdk_s_name() -> None:
+    agent = travel('{"city": "Rome", "days": 1}', output_type=Trip)
+    await OwnRunner.run(agent, "go")
+    model: Any = agent.model
+    assert model.requests[0].output.name == "final_output"
+
+
+@pytest.mark.parametrize(
+    "module", ["computer", "sandbox", "voice", "extensions.visualization", "extensions.experimental.codex"]
+)
+def test_a_module_that_is_not_here_says_what_to_do(module: str) -> None:
+    with pytest.raises(NotInAssentry, match=r"is not in Assentry\. .* See docs"):
+        importlib.import_module(f"assentry.agents.{module}")

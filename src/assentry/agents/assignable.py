@@ -19,10 +19,6 @@ class AssignableTool(Tool):
     assignable: ClassVar[dict[str, str]] = {}
     """The names of the fields that can be assigned, and those that Assentry has for them."""
 
-    def told(self, value: Any) -> Any:
-        """Return the text of the body's value, as the SDK gives it to the model."""
-        return value if isinstance(value, str) else str(value)
-
     def note_use(self) -> None:
         """Note that a run uses the tool: from now on its definition stays as it is."""
         self.__dict__["_is_used"] = True
@@ -49,6 +45,14 @@ class AssignableTool(Tool):
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+
+class TextOfOutput(Tool):
+    """A tool whose output the model gets as the SDK gives it: as the text of the object, not as JSON."""
+
+    def told(self, value: Any) -> Any:
+        """Return the text of the body's value."""
+        return value if isinstance(value, str) else str(value)
 
 
 def same_names(*names: str) -> dict[str, str]:
