@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from assentry import Agent, Runner
+from assentry import Agent, Runner, set_default_model
 from assentry.errors import InvalidDefinition, UsageError
 from assentry.models.model import ModelRequest
 from assentry.models.openai_responses import responses_parameters
 from assentry.models.wire import check_supported
-from assentry.testing import call
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import facts, scripted, sending
 
 PROMPT = {"id": "pmpt_1", "version": "2", "variables": {"tone": "dry"}}
@@ -62,3 +62,15 @@ async def test_another_prompt_is_another_definition() -> None:
         [defined] = facts(result.to_state(), "defined")
         made.append(defined.get("instructions"))
     assert made[1] == made[3] and len({made[0], made[1], made[2]}) == 3
+
+
+async def test_a_prompt_s_own_model_is_used_if_nobody_chose_one() -> None:
+    assert "model" not in responses_parameters("gpt", ModelRequest(None, [], prompt=PROMPT, names_model=False))
+    model = ScriptedModel(["done", "done"])
+    set_default_model(model)
+    try:
+        await Runner.run(Agent("a", prompt=PROMPT), "go")
+        await Runner.run(Agent("a", prompt=PROMPT, model=model), "go")
+    finally:
+        set_default_model(None)
+    assert [request.names_model for request in model.requests] == [False, True]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NotRequired
 
 from typing_extensions import TypedDict, TypeVar
@@ -18,11 +19,12 @@ from ..definitions.item import ViewClasses
 from ..definitions.prompt import DynamicPromptFunction, Prompt, resolve_prompt
 from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool
 from ..errors import UsageError
-from ..models.model import ModelSettings
+from ..models.model import ModelSettings, ToolSpec
 from .absent import find_absent
 from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
-from .assignable import AssignableTool, same_names
+from .assignable import AssignableTool, TextOfOutput, same_names
 from .handoffs import Handoff, handoff
+from .strict_schema import ensure_strict_json_schema
 from .tool import FunctionToolResult, default_tool_error_function
 from .tracing.run_observer import observe_run
 from .view_classes import VIEW_CLASSES
@@ -66,6 +68,33 @@ class MCPConfig(TypedDict):
     include_server_in_tool_names: NotRequired[bool]
 
 
+MCP_OPTIONS = allowed.Options(
+    convert_schemas_to_strict=allowed.BOOL,
+    failure_error_function=allowed.CALLABLE.or_none,
+    include_server_in_tool_names=allowed.BOOL,
+)
+
+
+def check_mcp_config(name: str, config: Any) -> None:
+    """Raise `InvalidDefinition` unless the settings fit."""
+    allowed.check_option(f"Agent {name!r}", "mcp_config", config, allowed.instance_of(dict, "a dict"))
+    MCP_OPTIONS.check_items(f"Agent {name!r}", config, within="mcp_config.")
+    if config.get("include_server_in_tool_names"):
+        raise UsageError(
+            f"Agent {name!r}: mcp_config has no include_server_in_tool_names: give each server a tool_name_prefix."
+        )
+
+
+def configured_tool(tool: Tool, config: MCPConfig) -> Tool:
+    """Return an MCP server's tool with an agent's settings. Its fingerprint, which people agree to, stays the same."""
+    made = replace(tool, failure_error_function=config.get("failure_error_function", tool.failure_error_function))
+    if config.get("convert_schemas_to_strict"):
+        with suppress(UsageError):  # as in the SDK, a schema that has no strict form is offered as it is
+            strict = ensure_strict_json_schema(tool.params_json_schema)
+            object.__setattr__(made, "spec", ToolSpec(tool.name, tool.description, strict, True, tool.native))
+    return made
+
+
 class AgentToolStreamEvent(TypedDict):
     """An event of an agent that runs as a tool, as `as_tool(on_stream=...)` gets it."""
 
@@ -85,7 +114,17 @@ NOT_FOR_TOOLS = {
 """Options of the SDK's `as_tool` that Assentry does not have, and what to do."""
 
 
-class _AgentTool(AssignableTool, AgentTool[Any]):
+INPUT_SCHEMA = {
+    "type": "object",
+    "description": "Default input schema for agent-as-tool calls.",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""The schema of an agent tool that takes one text, with the SDK's description."""
+
+
+class _AgentTool(AssignableTool, TextOfOutput, AgentTool[Any]):
     """An agent as a tool, whose fields can be assigned until a run uses it."""
 
     assignable = same_names("name", "description", "is_enabled", "needs_approval")
@@ -96,6 +135,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     """A model with instructions, tools, and other agents to hand over to; with the SDK's order of options."""
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
+    output_name: ClassVar[str | None] = "final_output"
     observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
     """Settings for the tools of the MCP servers."""
@@ -130,14 +170,13 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for each in (*LISTS, "mcp_config", "model_settings"):
             if given[each] is None:
                 del given[each]
-        config = given.pop("mcp_config", MCPConfig())
-        allowed.check_option(f"Agent {name!r}", "mcp_config", config, allowed.instance_of(dict, "a dict"))
-        self.mcp_config = config
+        self.mcp_config = given.pop("mcp_config", MCPConfig())
         native.Agent.__init__(self, **given)
 
     def __post_init__(self) -> None:
         if isinstance(self.model_settings, dict):
             self.model_settings = ModelSettings(**self.model_settings)
+        check_mcp_config(self.name, self.mcp_config)
         given = {name: getattr(self, name) for name in LISTS}
         super().__post_init__()
         for name, value in given.items():
@@ -150,9 +189,29 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         allowed.check_names(f"Agent {self.name!r}", kwargs, names, UsageError)
         return type(self)(**{**{name: getattr(self, name) for name in names}, **kwargs})
 
+    def tools_of_server(self, server: ToolServer) -> tuple[Tool, ...]:
+        """Return a server's tools with the agent's `mcp_config`; the same tuple until a part has changed."""
+        if not self.mcp_config:
+            return server.tools
+        made: dict[ToolServer, Any] = self.__dict__.setdefault("_configured", {})
+        found = made.get(server)
+        if found is None or found[0] is not server.tools or found[1] != self.mcp_config:
+            adapted = tuple(configured_tool(tool, self.mcp_config) for tool in server.tools)
+            found = made[server] = server.tools, dict(self.mcp_config), adapted
+        configured: tuple[Tool, ...] = found[2]
+        return configured
+
     def handoff_to(self, other: native.Agent[Any]) -> Handoff[Any, Any]:
         """Return the handoff for an agent in the list of handoffs that stands there by itself."""
         return handoff(other)
+
+    def ends_with(self, item: ToolCallOutputItem) -> bool:
+        """Return True: as in the SDK, the text that the model would get in an output's place can end a run too."""
+        return True
+
+    def final_from_tools(self, output: Any) -> Any:
+        """Return the output, as text unless the agent has another output type."""
+        return output if self.output_type not in (None, str) or isinstance(output, str) else str(output)
 
     def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[FunctionToolResult]:
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
@@ -206,6 +265,9 @@ class Agent(native.Agent[TContext], Generic[TContext]):
             version=version,
         )
         parts = {each.name: getattr(tool, each.name) for each in fields(tool) if each.init}
+        parts["description"] = tool_description or ""
+        if parameters is None:
+            parts["params_json_schema"] = INPUT_SCHEMA
         if parameters is not None or input_builder is not None:
             allowed.check_option(f"Tool {tool.name!r}", "input_builder", input_builder, allowed.CALLABLE.or_none)
             parts["input_builder"] = input_builder_for(tool.params_json_schema, input_builder, include_input_schema)
@@ -227,7 +289,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for server in self.mcp_servers:
             async with server.kept_open():
                 await server.refresh()
-        return [tool for server in self.mcp_servers for tool in server.tools]
+        return [tool for server in self.mcp_servers for tool in self.tools_of_server(server)]
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
         """Return the tools that the model would be offered with this context: those of MCP servers, and the agent's."""

@@ -47,6 +47,14 @@ class AssignableTool(Tool):
         object.__setattr__(self, name, value)
 
 
+class TextOfOutput(Tool):
+    """A tool whose output the model gets as the SDK gives it: as the text of the object, not as JSON."""
+
+    def told(self, value: Any) -> Any:
+        """Return the text of the body's value."""
+        return value if isinstance(value, str) else str(value)
+
+
 def same_names(*names: str) -> dict[str, str]:
     """Return a table of fields that have the same name in Assentry."""
     return dict(zip(names, names, strict=True))

@@ -31,7 +31,8 @@ from ..definitions.tool import Enabled, FailureText, Rule, Tool
 from ..errors import InvalidDefinition, UsageError
 from ..models.model import ToolSpec
 from ..schema.foreign import WrittenSchema
-from ..tools.apply_patch import ApplyPatchTool
+from ..tools import apply_patch, shell
+from ..tools.patch_format import ApplyPatchOperation
 from ..tools.shell import (
     ShellActionRequest,
     ShellCallData,
@@ -40,16 +41,18 @@ from ..tools.shell import (
     ShellCommandRequest,
     ShellExecutor,
     ShellResult,
-    ShellTool,
 )
 from .absent import find_absent
-from .assignable import AssignableTool, same_names
+from .assignable import AssignableTool, TextOfOutput, same_names
 
 if TYPE_CHECKING:
     from ..definitions.item import RunItem, ToolApprovalItem
     from ..schema.docstring import Style
 
 __all__ = [
+    "ApplyPatchApprovalFunction",
+    "ApplyPatchOnApprovalFunction",
+    "ApplyPatchOnApprovalFunctionResult",
     "ApplyPatchTool",
     "CodeInterpreterTool",
     "FileSearchTool",
@@ -62,11 +65,14 @@ __all__ = [
     "MCPToolApprovalFunctionResult",
     "MCPToolApprovalRequest",
     "ShellActionRequest",
+    "ShellApprovalFunction",
     "ShellCallData",
     "ShellCallOutcome",
     "ShellCommandOutput",
     "ShellCommandRequest",
     "ShellExecutor",
+    "ShellOnApprovalFunction",
+    "ShellOnApprovalFunctionResult",
     "ShellResult",
     "ShellTool",
     "Tool",
@@ -104,7 +110,7 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
     return "An error occurred while running the tool. Please try again."
 
 
-class FunctionTool(AssignableTool, native.FunctionTool):
+class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
     """A tool of a function, with the SDK's constructor: a JSON schema, and a function of context and JSON text.
 
     The arguments are checked against the schema, and the gate and the door stand before the function, as for any tool.
@@ -117,6 +123,10 @@ class FunctionTool(AssignableTool, native.FunctionTool):
         **same_names("timeout_behavior", "timeout_error_function"),
         "timeout_seconds": "timeout",
     }
+    defer_loading: ClassVar[bool] = False
+    allowed_callers: ClassVar[None] = None
+    output_json_schema: ClassVar[None] = None
+    custom_data_extractor: ClassVar[None] = None
     timeout_behavior: ToolTimeoutBehavior
     timeout_error_function: FailureText | None
     if TYPE_CHECKING:
@@ -397,6 +407,72 @@ class FileSearchTool(hosted_tool.FileSearchTool):
             filters=filters,
             include_search_results=include_search_results,
         )
+
+
+class _JudgedTool(AssignableTool):
+    """A tool whose rule gets what it judges as an object, in place of the arguments."""
+
+    assignable: ClassVar[dict[str, str]] = same_names("name", "needs_approval", "on_approval")
+
+    def _set(self, name: str, value: Any) -> None:
+        if name == "needs_approval":
+            super()._set("judges_arguments", False)
+        super()._set(name, value)
+
+
+class ShellTool(_JudgedTool, shell.ShellTool):
+    """A tool that lets the model run shell commands. As in the SDK, nobody is asked unless `needs_approval` says so."""
+
+    type: ClassVar[str] = "shell"
+
+    def __init__(
+        self,
+        executor: ShellExecutor | None = None,
+        name: str = "shell",
+        needs_approval: Any = False,
+        on_approval: Any = None,
+        environment: Any = None,
+        **options: Any,
+    ) -> None:
+        refuse_options("ShellTool", _taken(options))
+        options = {"name": name, "on_approval": on_approval, "environment": environment, **options}
+        super().__init__(executor, needs_approval=needs_approval, **options)
+
+
+class ApplyPatchTool(_JudgedTool, apply_patch.ApplyPatchTool):
+    """A tool that changes files by patches. As in the SDK, nobody is asked unless `needs_approval` says so."""
+
+    type: ClassVar[str] = "apply_patch"
+
+    def __init__(
+        self,
+        editor: Any,
+        name: str = "apply_patch",
+        needs_approval: Any = False,
+        on_approval: Any = None,
+        **options: Any,
+    ) -> None:
+        refuse_options("ApplyPatchTool", _taken(options))
+        super().__init__(editor, name=name, needs_approval=needs_approval, on_approval=on_approval, **options)
+
+
+class ApprovalFunctionResult(TypedDict):
+    """The decision of an `on_approval` function."""
+
+    approve: bool
+    reason: NotRequired[str]
+
+
+ShellOnApprovalFunctionResult = ApplyPatchOnApprovalFunctionResult = ApprovalFunctionResult
+ShellApprovalFunction = Callable[[RunContextWrapper[Any], ShellActionRequest, str], bool | Awaitable[bool]]
+"""A function that says if a shell call needs a person's approval."""
+ShellOnApprovalFunction = Callable[
+    [RunContextWrapper[Any], "ToolApprovalItem"], ApprovalFunctionResult | Awaitable[ApprovalFunctionResult]
+]
+"""A function that decides on a shell call in a person's place."""
+ApplyPatchApprovalFunction = Callable[[RunContextWrapper[Any], ApplyPatchOperation, str], bool | Awaitable[bool]]
+"""A function that says if an operation of a patch needs a person's approval."""
+ApplyPatchOnApprovalFunction = ShellOnApprovalFunction
 
 
 class WebSearchToolImageSettings(TypedDict, total=False):

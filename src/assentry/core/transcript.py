@@ -138,7 +138,8 @@ def heard_input(run: Run) -> list[Item]:
     """
     first = max((n for n, entry in enumerate(run.entries) if type(entry) is f.HandedOff and entry.history), default=0)
     given = [entry for entry in run.entries[first:] if type(entry) is not Turn]
-    return [item for entry in (*given, *run.unheard) for item in entry_items(entry)]
+    items = [item for entry in (*given, *run.unheard) for item in entry_items(entry)]
+    return [{"content": item["content"], **item} if "content" in item else item for item in items]
 
 
 def said_items(said: f.Said) -> list[Item]:

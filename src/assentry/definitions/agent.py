@@ -35,6 +35,10 @@ T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
+ENDING_OUTCOMES = ("finished", "edited", "responded")
+"""The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
+
+
 class Toolbox(Struct, frozen=True, eq=False):
     """An agent's tools and handoffs by name, and the lists that they were made from."""
 
@@ -106,6 +110,8 @@ class Agent(AgentBase[T], Generic[T]):
     """The classes that runs of such an agent show their items, replies, results and states in, by Assentry's own.
 
     It is empty for Assentry's own classes. The agent that a run begins with decides for the whole run."""
+    output_name: ClassVar[str | None] = None
+    """The name under which the model is given the schema of the output; None for the name of the type."""
 
     name: str
     instructions: Instructions | None = None
@@ -185,6 +191,18 @@ class Agent(AgentBase[T], Generic[T]):
     def handoff_to(self, other: Agent[Any]) -> Handoff:
         """Return the handoff for an agent in the list of handoffs that stands there by itself."""
         return handoff(other)
+
+    def tools_of_server(self, server: ToolServer) -> tuple[Tool, ...]:
+        """Return a server's tools, as last listed; the tuple is another one only if the list has changed."""
+        return server.tools
+
+    def ends_with(self, item: ToolCallOutputItem) -> bool:
+        """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
+        return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
+
+    def final_from_tools(self, output: Any) -> Any:
+        """Return the final output that a tool's output becomes if it ends the run."""
+        return output
 
     def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[Any]:
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
@@ -310,7 +328,7 @@ def _server_tools(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
             raise InvalidDefinition(
                 f"Agent {agent.name!r}: mcp_servers must be servers such as MCPServerStdio, got {described(server)}."
             )
-    return tuple(server.tools for server in agent.mcp_servers)
+    return tuple(agent.tools_of_server(server) for server in agent.mcp_servers)
 
 
 def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

@@ -69,6 +69,11 @@ class HostedTool(Tool):
     """More parts that a response is to have, in the form of the provider's API."""
     kind: CallKind = "hosted"
 
+    @property
+    def tool_config(self) -> dict[str, Any]:
+        """The tool's settings."""
+        return self.config
+
 
 def _settings(kind: str, config: Any) -> dict[str, Any]:
     """Return a copy of the settings, or raise `InvalidDefinition` unless they are a JSON object."""

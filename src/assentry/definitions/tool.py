@@ -185,6 +185,10 @@ class Tool:
         """True if a server wrote the schema, which may be of any draft."""
         return False
 
+    def told(self, value: Any) -> Any:
+        """Return the body's value in the form that the model gets and the journal keeps; as JSON if it is no text."""
+        return value
+
     def note_use(self) -> None:
         """Note that a run uses the tool: from now on its definition stays as it is."""
 

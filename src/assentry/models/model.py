@@ -165,6 +165,8 @@ class ModelRequest(Struct, frozen=True):
     """The settings of tools that the provider runs itself. A model whose provider has none must raise `UsageError`."""
     prompt: dict[str, Any] | None = None
     """A prompt that the provider keeps, by its id. A model whose provider keeps none must raise `UsageError`."""
+    names_model: bool = True
+    """False if nobody chose the model, so that the model of the prompt may be used."""
     attempt: int = 1
     """The number of this attempt. From the second on, a client's own retries would be too many."""
 

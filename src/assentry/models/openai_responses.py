@@ -159,7 +159,7 @@ def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
     settings = request.settings
     include = [*(settings.response_include or ()), *((LOGPROBS,) if settings.top_logprobs is not None else ())]
     wanted: dict[str, Any] = {
-        "model": name,
+        "model": name if request.prompt is None or request.names_model else None,
         "instructions": request.instructions,
         "input": responses_items(request.input),
         "previous_response_id": request.previous_response_id,

@@ -103,7 +103,7 @@ def context_of(
     call_id, agent = provider_id(state), scope.graph.of(state).agent
     body.report = scope.hooks.progress(path, tool.name, call_id)
     body.asked = asked_of(tool, agent)
-    return body, ToolContext(
+    return body, scope.graph.view_classes.get(ToolContext, ToolContext)(
         scope.ctx.context,
         tool_name=tool.name,
         tool_call_id=call_id,

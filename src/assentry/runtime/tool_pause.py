@@ -124,6 +124,10 @@ class Body:
         """Return the arguments that run, as canonical JSON text."""
         return canonical(self.args).decode()
 
+    def written(self) -> str:
+        """Return the arguments as the model wrote them; as canonical JSON text if a person has edited them."""
+        return self.arguments() if self.state.edited else self.state.proposal.arguments
+
     def item(self) -> RawItem | None:
         """Return the call as the provider's item; None if the runtime proposed it."""
         items = self.state.turn.items

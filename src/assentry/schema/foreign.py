@@ -6,9 +6,9 @@ A server's tool and its snapshot in a store both read arguments here, so an edit
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
-from ..core.digest import canonical
 from ..core.wording import shortened, worded
 from ..errors import InvalidArguments
 from .defaults import with_defaults
@@ -74,4 +74,4 @@ class WrittenSchema:
         problem = self._foreign.problem(args)
         if problem:
             raise InvalidArguments(problem)
-        return [canonical(args).decode()], {}
+        return [json.dumps(args, ensure_ascii=False)], {}

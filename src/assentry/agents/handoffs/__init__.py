@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
 from typing_extensions import TypeVar
 
+from ...core import allowed
 from ...definitions import handoff as native
 from ...definitions.agent_tool import AgentBase
 from ...definitions.handoff import HandoffInputData
@@ -98,7 +99,7 @@ class Handoff(AssignableTool, native.Handoff[TContext, TAgent], Generic[TContext
     @classmethod
     def default_tool_description(cls, agent: AgentBase[Any]) -> str:
         """Return the description of a handoff to this agent."""
-        return native.handoff(agent).description
+        return f"Handoff to the {agent.name} agent to handle the request. {agent.handoff_description or ''}"
 
     def filter_for(self, settings: Any) -> native.InputFilter | None:
         """Return the filter that applies: the handoff's, the run's, or the one that nests the conversation."""
@@ -133,10 +134,11 @@ def handoff(
     With `nest_handoff_history`, the next agent gets the conversation as one message, unless a filter changes it; None
     leaves that to the run's settings.
     """
+    allowed.check_option("handoff", "agent", agent, native.AN_AGENT)
     made = native.handoff(
         agent,
         tool_name_override=tool_name_override,
-        tool_description_override=tool_description_override,
+        tool_description_override=tool_description_override or Handoff.default_tool_description(agent),
         on_handoff=on_handoff,
         input_type=input_type,
         input_filter=input_filter,

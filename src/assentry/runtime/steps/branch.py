@@ -115,7 +115,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
     if scope.hooks.streams:
         await scope.hooks.flush()
     if error is None:
-        output, note = output_json(value)
+        output, note = output_json(tool.told(value))
         scope.outputs[path, call] = value
         journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
     else:

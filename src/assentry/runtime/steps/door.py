@@ -249,7 +249,7 @@ async def _run_body(
     if tool.tool_output_guardrails:
         value, by = await _guard_output(scope, path, state, tool, body.args, value)
     parts = tool_output_parts(value)
-    output, note = output_json(value if parts is None else parts)
+    output, note = output_json(tool.told(value) if parts is None else parts)
     scope.outputs[path, call] = value
     is_parts, now = parts is not None, journal.now()
     journal.add(f.Finished(call, output, by, error=failed, note=note, parts=is_parts, at=now, path=path))

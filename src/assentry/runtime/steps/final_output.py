@@ -31,8 +31,6 @@ from .guardrail import guard_output
 from .model_call import check_nothing_is_asked
 
 Path = tuple[str, ...]
-ENDING_OUTCOMES = ("finished", "edited", "responded")
-"""The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
 
 
 async def conclude(scope: Scope, effect: f.Conclude) -> None:
@@ -151,35 +149,38 @@ def _output_to_show(placed: PlacedAgent, output: Any) -> Any:
     return decode(shape.dump(output))
 
 
-def _ends(item: ToolCallOutputItem) -> bool:
-    """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
-    return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
-
-
 async def _by_tools(scope: Scope, path: Path, run: Run, placed: PlacedAgent) -> tuple[f.Concluded, Any] | None:
     """Return the end of the run that the turn's outputs lead to; None if the model gets them first."""
     turn = next(entry for entry in reversed(run.entries) if type(entry) is Turn)
     if turn.handed:
         return None
-    view = scope.view(path)
+    view, agent = scope.view(path), placed.agent
     made = [(state.call.id, view.output_of(state)) for state in turn.calls]
-    outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and _ends(item)}
-    use = placed.agent.tool_use_behavior
+    outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and agent.ends_with(item)}
+    use = agent.tool_use_behavior
     if not outputs:
         return None
     if callable(use):
-        said: Any = use(scope.ctx, placed.agent.results_for_behavior(list(outputs.values())))
+        said: Any = use(scope.ctx, agent.results_for_behavior(list(outputs.values())))
         said = await said if inspect.isawaitable(said) else said
         if not isinstance(said, ToolsToFinalOutputResult) or type(said.is_final_output) is not bool:
             raise UsageError(f"tool_use_behavior must return a ToolsToFinalOutputResult, and gave {described(said)}.")
         if not said.is_final_output:
             return None
-        scope.outputs[path, FINAL] = said.final_output
-        return f.Concluded(output_json(said.final_output)[0], path=path), said.final_output
+        return _conclude_with(scope, path, agent.final_from_tools(said.final_output))
     names = use["stop_at_tool_names"] if isinstance(use, Mapping) else None
     if use == "run_llm_again":
         return None
     for id, item in outputs.items():
         if names is None or item.tool_name in names:
-            return f.Concluded(source=id, path=path), item.output
+            value = agent.final_from_tools(item.output)
+            if value is not item.output or type(run.calls[id].outcome) is not f.Finished:
+                return _conclude_with(scope, path, value)
+            return f.Concluded(source=id, path=path), value
     return None
+
+
+def _conclude_with(scope: Scope, path: Path, value: Any) -> tuple[f.Concluded, Any]:
+    """Return the end of a run with this output, which is kept as an object in this process."""
+    scope.outputs[path, FINAL] = value
+    return f.Concluded(output_json(value)[0], path=path), value

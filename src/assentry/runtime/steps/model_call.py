@@ -77,7 +77,8 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     told, offer = await prepare_request(scope, run, agent, path)
     request = _request(scope, run, agent, told, offer, effect.saw)
     if agent.prompt is not None:
-        request = replace(request, prompt=await resolve_prompt(scope.ctx, agent))
+        names_model = scope.config.own_model is not None or model_of(agent) is not None
+        request = replace(request, prompt=await resolve_prompt(scope.ctx, agent), names_model=names_model)
     if scope.config.call_model_input_filter is not None:
         request = await _filter_request(scope, agent, request)
     if hooked:
@@ -240,7 +241,7 @@ def _output(agent: Agent[Any]) -> OutputSpec | None:
     shape = schema_of(agent) if agent.output_type is not None else None
     if shape is None or not shape.json_schema:
         return None
-    return OutputSpec(shape.name, shape.json_schema, shape.strict)
+    return OutputSpec(agent.output_name or shape.name, shape.json_schema, shape.strict)
 
 
 async def is_tool_enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:

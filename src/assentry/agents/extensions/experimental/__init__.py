@@ -1,0 +1,1 @@
+"""The module `agents.extensions.experimental`, of whose modules none is here."""
