@@ -18,11 +18,12 @@ from ..definitions.item import ViewClasses
 from ..definitions.prompt import DynamicPromptFunction, Prompt, resolve_prompt
 from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool
 from ..errors import UsageError
-from ..models.model import ModelSettings
 from .absent import find_absent
 from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
 from .assignable import AssignableTool, same_names
 from .handoffs import Handoff, handoff
+from .model_choice import choose_model, initial_settings
+from .model_settings import ModelSettings, settings_from
 from .tool import FunctionToolResult, default_tool_error_function
 from .tracing.run_observer import observe_run
 from .view_classes import VIEW_CLASSES
@@ -96,6 +97,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     """A model with instructions, tools, and other agents to hand over to; with the SDK's order of options."""
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
+    model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
     """Settings for the tools of the MCP servers."""
@@ -130,14 +132,16 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for each in (*LISTS, "mcp_config", "model_settings"):
             if given[each] is None:
                 del given[each]
+        given.setdefault("model_settings", initial_settings(None))
         config = given.pop("mcp_config", MCPConfig())
         allowed.check_option(f"Agent {name!r}", "mcp_config", config, allowed.instance_of(dict, "a dict"))
         self.mcp_config = config
         native.Agent.__init__(self, **given)
 
     def __post_init__(self) -> None:
-        if isinstance(self.model_settings, dict):
-            self.model_settings = ModelSettings(**self.model_settings)
+        self.model_settings = settings_from(f"Agent {self.name!r}", self.model_settings)
+        if self.model is not None and self.model_settings == initial_settings(None):
+            self.model_settings = initial_settings(self.model)
         given = {name: getattr(self, name) for name in LISTS}
         super().__post_init__()
         for name, value in given.items():
@@ -148,6 +152,8 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         """Return a copy with these attributes changed. As in the SDK, the copy shares the lists that are not given."""
         names = [each.name for each in fields(self) if each.init]
         allowed.check_names(f"Agent {self.name!r}", kwargs, names, UsageError)
+        if "model" in kwargs and self.model_settings == initial_settings(self.model):
+            kwargs = {"model_settings": initial_settings(kwargs["model"]), **kwargs}
         return type(self)(**{**{name: getattr(self, name) for name in names}, **kwargs})
 
     def handoff_to(self, other: native.Agent[Any]) -> Handoff[Any, Any]:
