@@ -22,9 +22,12 @@ CODEX = "Assentry runs no Codex; run its command with ShellTool, where a person 
 HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
 TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
 TRACES = "Assentry sends no traces to OpenAI; give add_trace_processor one of your own, or set up OpenTelemetry"
+WEBSOCKET = "Assentry asks the Responses API over HTTP; use OpenAIResponsesModel, or leave the transport out"
 VOICE = "Assentry has no voice pipelines; use assentry.agents.realtime"
 
 ABSENT: dict[str, str] = {
+    **dict.fromkeys(("OpenAIResponsesWSModel", "OpenAIResponsesWebSocketOptions"), WEBSOCKET),
+    **dict.fromkeys(("ResponsesWebSocketSession", "responses_websocket_session"), WEBSOCKET),
     **dict.fromkeys(("AsyncComputer", "Button", "Computer", "Environment"), COMPUTER),
     **dict.fromkeys(("ComputerProvider", "ComputerTool", "ComputerToolCustomDataContext"), COMPUTER),
     **dict.fromkeys(("ComputerToolCustomDataExtractor", "dispose_resolved_computers", "resolve_computer"), COMPUTER),

@@ -19,11 +19,13 @@ from ..definitions.item import ViewClasses
 from ..definitions.prompt import DynamicPromptFunction, Prompt, resolve_prompt
 from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool
 from ..errors import UsageError
-from ..models.model import ModelSettings, ToolSpec
+from ..models.model import ToolSpec
 from .absent import find_absent
 from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
 from .assignable import AssignableTool, TextOfOutput, same_names
 from .handoffs import Handoff, handoff
+from .model_choice import choose_model, initial_settings
+from .model_settings import ModelSettings, settings_from
 from .strict_schema import ensure_strict_json_schema
 from .tool import FunctionToolResult, default_tool_error_function
 from .tracing.run_observer import observe_run
@@ -136,6 +138,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
     output_name: ClassVar[str | None] = "final_output"
+    model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
     """Settings for the tools of the MCP servers."""
@@ -170,12 +173,14 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for each in (*LISTS, "mcp_config", "model_settings"):
             if given[each] is None:
                 del given[each]
+        given.setdefault("model_settings", initial_settings(None))
         self.mcp_config = given.pop("mcp_config", MCPConfig())
         native.Agent.__init__(self, **given)
 
     def __post_init__(self) -> None:
-        if isinstance(self.model_settings, dict):
-            self.model_settings = ModelSettings(**self.model_settings)
+        self.model_settings = settings_from(f"Agent {self.name!r}", self.model_settings)
+        if self.model is not None and self.model_settings == initial_settings(None):
+            self.model_settings = initial_settings(self.model)
         check_mcp_config(self.name, self.mcp_config)
         given = {name: getattr(self, name) for name in LISTS}
         super().__post_init__()
@@ -187,6 +192,8 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         """Return a copy with these attributes changed. As in the SDK, the copy shares the lists that are not given."""
         names = [each.name for each in fields(self) if each.init]
         allowed.check_names(f"Agent {self.name!r}", kwargs, names, UsageError)
+        if "model" in kwargs and self.model_settings == initial_settings(self.model):
+            kwargs = {"model_settings": initial_settings(kwargs["model"]), **kwargs}
         return type(self)(**{**{name: getattr(self, name) for name in names}, **kwargs})
 
     def tools_of_server(self, server: ToolServer) -> tuple[Tool, ...]:

@@ -17,7 +17,7 @@ from ..core.digest import digest
 from ..core.wording import described
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
-from ..models.named import is_model, model_from
+from ..models.named import adapt_model, is_model, model_from
 from ..schema.typed import parameters as parameters_of
 from .agent_tool import INPUT_TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .context import RunContextWrapper
@@ -57,6 +57,9 @@ class Toolbox(Struct, frozen=True, eq=False):
     """The value of `Tool.revision` that the toolbox was made at."""
     served: tuple[tuple[Tool, ...], ...] = ()
     """The tools of each server that the toolbox was made from."""
+
+
+ModelChoice = Callable[[Any, Any], tuple[Model, ModelSettings]]
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -112,6 +115,12 @@ class Agent(AgentBase[T], Generic[T]):
     It is empty for Assentry's own classes. The agent that a run begins with decides for the whole run."""
     output_name: ClassVar[str | None] = None
     """The name under which the model is given the schema of the output; None for the name of the type."""
+
+    model_choice: ClassVar[ModelChoice | None] = None
+    """A function of an agent and the settings of its run that returns the model to ask, and the settings to ask with.
+
+    It is None for Assentry's own class, which looks a model's name up when the agent is made. With such a function,
+    the name stays a name until the agent is run."""
 
     name: str
     instructions: Instructions | None = None
@@ -170,8 +179,10 @@ class Agent(AgentBase[T], Generic[T]):
         allowed.check_option("Agent", "name", self.name, allowed.NAME)
         whose = f"Agent {self.name!r}"
         AGENT_OPTIONS.check(whose, self)
-        if self.model is not None:
+        if self.model_choice is None and self.model is not None:
             self.model = self._model = model_from(whose, self.model)
+        elif self.model is not None and not isinstance(self.model, str):
+            model_from(whose, self.model)
         self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
         self.input_guardrails, self.output_guardrails = list(self.input_guardrails), list(self.output_guardrails)
         self.reviewers = as_tuple(self.reviewers)
@@ -277,6 +288,14 @@ def model_of(agent: Agent[Any]) -> Model | None:
             model = agent.model = model_from(f"Agent {agent.name!r}", model)
         agent._model = model
     return agent._model
+
+
+def model_name(agent: Agent[Any]) -> str:
+    """Return the name of the agent's own model, which is part of its definition; empty if it has none."""
+    model = agent.model if agent.model_choice is not None else model_of(agent)
+    if isinstance(model, str):
+        return model
+    return adapt_model(model).name if model is not None else ""
 
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:

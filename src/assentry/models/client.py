@@ -35,14 +35,15 @@ _clients: dict[asyncio.AbstractEventLoop, dict[Environment, SharedClient]] = {}
 """The clients by event loop, and by the environment variables that they were made with."""
 
 
-async def share_client(prefix: str, make: Callable[[], C]) -> C:
+async def share_client(prefix: str, make: Callable[[], C], key: str | None = None) -> C:
     """Return the client of this event loop, for the key and the address that are in the environment now.
 
     All models of a provider share it. A connection belongs to the event loop that it was opened in, and blocking calls
-    have their own loops, so each loop has its own client. `prefix` is that of the provider's environment variables.
+    have their own loops, so each loop has its own client. `prefix` is that of the provider's environment variables;
+    `key` is a key that the program itself has set.
     """
     loop = asyncio.get_running_loop()
-    said = frozenset([("", prefix), *(each for each in os.environ.items() if each[0].startswith(prefix))])
+    said = frozenset([(key or "", prefix), *(each for each in os.environ.items() if each[0].startswith(prefix))])
     if said not in _clients.get(loop, {}):
         _forget_closed()
         made = await asyncio.to_thread(make)  # importing a client takes most of a second

@@ -8,6 +8,7 @@ from ..errors import UsageError
 from .embedded_parts import INSTALL, missing_parts
 from .model import Model
 from .named import EMBEDDED, model_from
+from .openai_client import has_openai_key
 
 VARIABLE = "ASSENTRY_MODEL"
 OPENAI_DEFAULT = "gpt-5.2"
@@ -26,15 +27,18 @@ def set_default_model(model: Model | str | None) -> None:
     _set = None if model is None else model_from("set_default_model", model)
 
 
-def default_model(whose: str) -> Model:
-    """Return the default model, or raise `UsageError` with the ways to get one."""
+def default_model(whose: str, openai: str | None = None, *, always: bool = False) -> Model:
+    """Return the default model, or raise `UsageError` with the ways to get one.
+
+    `openai` is the name of OpenAI's model that is used with a key, and with `always` also without.
+    """
     if _set is not None:
         return _set
     named = os.environ.get(VARIABLE)
     if named:
         return model_from(VARIABLE, named)
-    if os.environ.get("OPENAI_API_KEY"):
-        return model_from("OPENAI_DEFAULT_MODEL", os.environ.get("OPENAI_DEFAULT_MODEL") or OPENAI_DEFAULT)
+    if has_openai_key() or always:
+        return model_from("OPENAI_DEFAULT_MODEL", openai or os.environ.get("OPENAI_DEFAULT_MODEL") or OPENAI_DEFAULT)
     if not missing_parts():
         return model_from(whose, EMBEDDED)
     raise UsageError(

@@ -72,22 +72,22 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] | None = None
     store: bool | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
-    prompt_cache_options: dict[str, Any] | None = None
     include_usage: bool | None = None
     """False if the Chat Completions API is not asked for the token usage."""
     response_include: list[str] | None = None
     """More parts of a response, such as "reasoning.encrypted_content"."""
     top_logprobs: int | None = None
     """The number of likely tokens whose probabilities the response has, for each token."""
-    context_management: list[dict[str, Any]] | None = None
-    """The compaction of long conversations by the provider, for the Responses API."""
-    extra_headers: dict[str, str] | None = None
     extra_query: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
+    extra_headers: dict[str, Any] | None = None
     extra_args: dict[str, Any] | None = None
     """More arguments, passed unchanged to the provider's client."""
     retry: ModelRetrySettings | None = None
     """Retries of calls that fail, as far as a call can be repeated without another effect."""
+    context_management: list[dict[str, Any]] | None = None
+    """The compaction of long conversations by the provider, for the Responses API."""
+    prompt_cache_options: dict[str, Any] | None = None
     timeout: float | None = None
     """The most seconds that each attempt of a call may take; then it fails with `ModelTimedOut`."""
 
@@ -167,6 +167,8 @@ class ModelRequest(Struct, frozen=True):
     """A prompt that the provider keeps, by its id. A model whose provider keeps none must raise `UsageError`."""
     names_model: bool = True
     """False if nobody chose the model, so that the model of the prompt may be used."""
+    streamed: bool = False
+    """True if somebody sees the deltas."""
     attempt: int = 1
     """The number of this attempt. From the second on, a client's own retries would be too many."""
 

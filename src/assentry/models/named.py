@@ -14,6 +14,7 @@ from typing import Any
 from ..core import allowed
 from ..core.wording import described
 from ..errors import InvalidDefinition
+from .agents_sdk import AgentsSDKModel, is_sdk_model
 from .model import Model
 
 Provider = Callable[[str], Model]
@@ -50,6 +51,21 @@ _providers: dict[str, Provider] = {
 }
 
 
+_APIS = {"responses": _providers[OPENAI], "chat_completions": _providers["openai_chat"]}
+"""The providers for OpenAI's models by the API that is asked."""
+
+
+def set_openai_api(api: str) -> None:
+    """Set the API by which OpenAI's models are asked that are given by a name without a prefix."""
+    allowed.check_option("set_default_openai_api", "api", api, allowed.one_of(*_APIS))
+    _providers[OPENAI] = _APIS[api]
+
+
+def has_responses_api() -> bool:
+    """Return True unless OpenAI's models are asked by the Chat Completions API."""
+    return _providers[OPENAI] is not _APIS["chat_completions"]
+
+
 def register_provider(prefix: str, provider: Provider) -> None:
     """Register a provider for names with a prefix, `prefix:name` or `prefix/name`.
 
@@ -63,7 +79,7 @@ def register_provider(prefix: str, provider: Provider) -> None:
 
 
 def model_from(whose: str, given: Any) -> Model:
-    """Return the model that was given as a `Model`, as a chat model of LangChain, or by its name."""
+    """Return the model that was given as a `Model`, as a model of LangChain or the Agents SDK, or by its name."""
     model = _model_by_name(whose, given) if isinstance(given, str) else adapt_model(given)
     if not is_model(model):
         raise InvalidDefinition(
@@ -71,15 +87,22 @@ def model_from(whose: str, given: Any) -> Model:
             + (f"the provider of {given!r} gave" if isinstance(given, str) else "got")
             + f" {described(model)}."
         )
+    name = getattr(model, "name", None)
+    if type(name) is not str or not name:
+        raise InvalidDefinition(
+            f"{whose}: a model's `name` must be text that is not empty, got {described(name)} of {described(model)}."
+        )
     found: Model = model
     return found
 
 
 def adapt_model(given: Any) -> Any:
-    """Return a chat model of LangChain as a `Model`, and anything else as it is.
+    """Return a chat model of LangChain, or a model written for the Agents SDK, as a `Model`; else the object itself.
 
-    LangChain is not imported to find out: the names of the object's classes tell.
+    Neither is imported to find out: the names of the object's classes and methods tell.
     """
+    if is_sdk_model(given) and (not is_model(given) or getattr(given, "answers_itself", False)):
+        return AgentsSDKModel(given)
     kinds = [(each.__name__, each.__module__.partition(".")[0]) for each in type(given).__mro__]
     if ("BaseChatModel", "langchain_core") not in kinds:
         return given

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ..core import allowed
 from ..core.wording import install_hint
 from ..errors import ModelFailed, UsageError
-from .client import share_client
+from .client import client_with, share_client
 from .failure import is_passing, status_failure, stream_failure, unreachable_failure, without_secrets
 
 if TYPE_CHECKING:
@@ -21,9 +22,34 @@ SPENT = "insufficient_quota"
 """The error code of a 429 that a retry cannot fix."""
 
 
+_default_client: AsyncOpenAI | None = None
+_default_key: str | None = None
+
+
+def set_openai_client(client: AsyncOpenAI | None) -> None:
+    """Set the client of all models of OpenAI that have none of their own, in this process; None for no such client."""
+    global _default_client
+    allowed.check_option("set_default_openai_client", "client", client, client_with("responses"))
+    _default_client = client
+
+
+def set_openai_key(key: str | None) -> None:
+    """Set the key of all models of OpenAI that have no client of their own; None for that of the environment."""
+    global _default_key
+    allowed.check_option("set_default_openai_key", "key", key, allowed.NAME.secret.or_none)
+    _default_key = key
+
+
+def has_openai_key() -> bool:
+    """Return True if the environment or the program has given a key for OpenAI, or a client."""
+    return _default_client is not None or bool(_default_key or os.environ.get("OPENAI_API_KEY"))
+
+
 async def shared_client() -> AsyncOpenAI:
-    """Return the client of this event loop, which all models of OpenAI share."""
-    return await share_client("OPENAI_", _make_client)
+    """Return the client of this event loop, which all models of OpenAI share; or the program's own."""
+    if _default_client is not None:
+        return _default_client
+    return await share_client("OPENAI_", _make_client, _default_key)
 
 
 def limit_retries(client: AsyncOpenAI, request: ModelRequest) -> AsyncOpenAI:
@@ -41,13 +67,13 @@ def _make_client() -> AsyncOpenAI:
         raise UsageError(
             f"OpenAI's models need the openai package, which is not installed ({error}): {install_hint('openai')}"
         ) from error
-    if not os.environ.get("OPENAI_API_KEY"):
+    if not has_openai_key():
         raise UsageError(
             "There is no key for OpenAI: set the environment variable OPENAI_API_KEY, or give a client, "
             "OpenAIResponsesModel(name, AsyncOpenAI(api_key=...))."
         )
     try:
-        client = AsyncOpenAI()
+        client = AsyncOpenAI(api_key=_default_key)
         client.responses, client.chat  # noqa: B018  # loaded at their first use, so load them in this thread
         return client
     except Exception as error:  # the client or its HTTP client may raise anything

@@ -18,6 +18,7 @@ from ..core import allowed
 from ..core.facts import MAX_ARGUMENT_BYTES, HandledError, Release
 from ..core.transcript import Item
 from ..core.wording import described
+from ..definitions.agent import Agent, model_of
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.error_handler import RunErrorHandlers
@@ -25,6 +26,7 @@ from ..definitions.guardrail import InputGuardrail, OutputGuardrail, guardrails_
 from ..definitions.handoff import InputFilter
 from ..definitions.model_input import CallModelInputFilter
 from ..errors import InvalidDecision, InvalidDefinition
+from ..models.default import default_model
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
 from ..tracing.settings import Tracing, exporter
@@ -230,3 +232,12 @@ def _provided(model: Model | str | None, provider: Any) -> Any:
 
 DEFAULT = RunConfig()
 """The settings of a run that is given none."""
+
+
+def choose_model(agent: Agent[Any], config: RunConfig) -> tuple[Model, ModelSettings]:
+    """Return the model that an agent is run with, and the settings that the model is asked with."""
+    if agent.model_choice is not None:
+        return agent.model_choice(config)
+    model = config.own_model or model_of(agent) or default_model(f"Agent {agent.name!r}")
+    settings = agent.model_settings
+    return model, settings if config.model_settings is None else settings.resolve(config.model_settings)

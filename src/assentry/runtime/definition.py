@@ -7,7 +7,7 @@ from typing import Any
 from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
-from ..definitions.agent import Agent, instructions_mark, model_of, schema_of
+from ..definitions.agent import Agent, instructions_mark, model_name, schema_of
 from ..definitions.tool import Tool, callable_mark
 from ..errors import DefinitionChanged
 
@@ -35,13 +35,12 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
 
 def describe_agent(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     """Return the fact that describes an agent's definition; made anew when a part of the definition has changed."""
-    model = model_of(agent)
     parts = (
         tools,
         agent.name,
         agent.instructions,
         agent.prompt,
-        model and model.name,
+        model_name(agent),
         agent.output_type,
         agent.output_needs_approval,
         agent.tool_use_behavior,
@@ -61,8 +60,7 @@ def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     marks = {name: tool.fingerprint[:8] for name, tool in tools.items()}
     if sum(map(len, marks)) + 14 * len(marks) > ROOM:
         marks = {}
-    own = model_of(agent)
-    model = own.name if own is not None else ""
+    model = model_name(agent)
     finishing = agent.tool_use_behavior != "run_llm_again"
     return f.Defined(
         agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent), redact=redact

@@ -307,7 +307,7 @@ class SpanObserver:
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
             attributes |= call_attributes(self.scope.run_at(path[:-1]).calls[path[-1]])
-        model = self.scope.config.own_model or model_of(agent)
+        model = self.scope.config.own_model or (model_of(agent) if agent.model_choice is None else None)
         if model is not None:
             attributes |= {"gen_ai.request.model": model.name, "gen_ai.provider.name": provider_name(model)}
         parent = self._stretch(path[:-1]).span if path else self.root

@@ -19,15 +19,15 @@ from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, items_since_reply, open_requests, transcript
 from ...core.wording import clean_text, described, holds
-from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
+from ...definitions.agent import Agent, Toolbox, schema_of, split_offer, toolbox_of
 from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
 from ...definitions.model_input import CallModelData, ModelInputData
 from ...definitions.output import TRY_AGAIN
 from ...definitions.prompt import resolve_prompt
 from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
-from ...models.default import default_model
-from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
+from ...models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec
+from ..config import choose_model
 from ..definition import describe_agent, same_definition
 from ..layer import ModelLayer
 from ..scope import Scope
@@ -69,15 +69,16 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         scope.hooks.hear()
         if run.definition is None:
             await scope.hooks.tell_of_agent(path, "agent_start", agent)
-    model, hook = _model(scope, agent), None
+    model, settings = choose_model(agent, scope.config)
+    hook = None
     if isinstance(model, ModelLayer):
         hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
         effect = f.AskModel(None, path, hook.saw)
         model = model.within(scope.ctx, hook)
     told, offer = await prepare_request(scope, run, agent, path)
-    request = _request(scope, run, agent, told, offer, effect.saw)
+    request = _request(scope, run, agent, told, offer, effect.saw, settings.as_sent())
     if agent.prompt is not None:
-        names_model = scope.config.own_model is not None or model_of(agent) is not None
+        names_model = scope.config.model is not None or agent.model is not None
         request = replace(request, prompt=await resolve_prompt(scope.ctx, agent), names_model=names_model)
     if scope.config.call_model_input_filter is not None:
         request = await _filter_request(scope, agent, request)
@@ -147,11 +148,15 @@ async def _unless_asked(scope: Scope, hook: Hook, work: Awaitable[ModelResponse]
     return reply
 
 
-def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox, saw: int) -> ModelRequest:
-    settings, given = agent.model_settings, scope.config.model_settings
-    if given is not None:
-        settings = settings.resolve(given)
-    settings = settings.as_sent()
+def _request(
+    scope: Scope,
+    run: Run,
+    agent: Agent[Any],
+    told: str | None,
+    offer: Toolbox,
+    saw: int,
+    settings: ModelSettings,
+) -> ModelRequest:
     if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
         last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
         if last is not None and last.calls and last.agent == run.agent:
@@ -209,10 +214,6 @@ def _damage_error(error: Exception) -> UnreadableState:
     return UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).")
 
 
-def _model(scope: Scope, agent: Agent[Any]) -> Model:
-    return scope.config.own_model or model_of(agent) or default_model(f"Agent {agent.name!r}")
-
-
 def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
     """Record the agent's definition if it has changed."""
     fact, last = describe_agent(agent, tools), run.definition
@@ -255,16 +256,17 @@ async def is_tool_enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
 
 async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path, *, repeats: bool) -> ModelResponse:
     """Return the model's reply. With `repeats`, the call is made again as its settings say."""
-    settings = request.settings
+    settings, shown = request.settings, _Shown(scope, path)
+    if shown.streams:
+        request = replace(request, streamed=True)
     if settings.retry is None and settings.timeout is None:
-        return await _attempt(model, request, _Shown(scope, path))
+        return await _attempt(model, request, shown)
     while True:
-        shown = _Shown(scope, path)
         try:
             reply = await within_timeout(_attempt(model, request, shown), settings.timeout, model.name)
-        except ModelFailed as error:
-            retry = settings.retry if repeats else None
-            delay = None if retry is None else await seconds_to_retry(retry, error, request, shown.any, shown.streams)
+        except Exception as error:
+            retry = settings.retry if repeats and not shown.any else None
+            delay = None if retry is None else await seconds_to_retry(retry, error, request, model)
             if delay is None:
                 raise
             log.info("Model %r is asked again in %.2f seconds: %s", model.name, delay, error)

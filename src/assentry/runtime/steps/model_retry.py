@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
-from ...errors import ModelFailed, ModelTimedOut
+from ...errors import ModelFailed, ModelTimedOut, UsageError
 from ...models.model import ModelRequest, ModelResponse
-from ...models.retry import ModelRetrySettings, RetryPolicyContext, advice_of, normalized_error, retry_decision
+from ...models.retry import (
+    ModelRetryAdvice,
+    ModelRetryAdviceRequest,
+    ModelRetrySettings,
+    RetryPolicyContext,
+    advice_of,
+    normalized_error,
+    retry_decision,
+)
 
 BEGINNINGS = ("response.created", "response.in_progress", "response.queued")
 """The types of deltas that show no part of a reply."""
@@ -28,28 +37,25 @@ def begins_reply(event: Any) -> bool:
 
 
 async def seconds_to_retry(
-    retry: ModelRetrySettings, error: ModelFailed, request: ModelRequest, shown: bool, streams: bool
+    retry: ModelRetrySettings, error: Exception, request: ModelRequest, model: Any
 ) -> float | None:
-    """Return the seconds after which a failed call is made again; None if it is not."""
-    if retry.policy is None or request.attempt > (retry.max_retries or 0) or shown:
+    """Return the seconds after which a failed call is made again; None if it is not.
+
+    The caller sees to it that no part of the reply was shown.
+    """
+    most = retry.max_retries or 0
+    if retry.policy is None or request.attempt > most or isinstance(error, UsageError):
         return None
-    cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-    normalized = normalized_error(cause)
-    advice = advice_of(cause, normalized)
+    cause = error.__cause__ if isinstance(error, ModelFailed) and isinstance(error.__cause__, Exception) else error
+    advice = _advice(cause, request, model)
+    normalized = advice.normalized or normalized_error(cause)
     acts = bool(request.conversation_id or request.previous_response_id or request.hosted)
     safe = not acts or _was_refused(normalized.status_code)
     if acts:
         advice.replay_safety = "safe" if safe else "unsafe"
-    context = RetryPolicyContext(
-        cause,
-        request.attempt,
-        retry.max_retries or 0,
-        streams,
-        normalized,
-        advice,
-        request.previous_response_id,
-        request.conversation_id,
-    )
+    safe = safe and advice.replay_safety != "unsafe"
+    kept = request.previous_response_id, request.conversation_id
+    context = RetryPolicyContext(cause, request.attempt, most, request.streamed, normalized, advice, *kept)
     if normalized.is_abort:
         return None
     made = await retry_decision(retry.policy, context)
@@ -58,6 +64,21 @@ async def seconds_to_retry(
     if made.delay is not None:
         return max(made.delay, 0)
     return normalized.retry_after if normalized.retry_after is not None else retry.pauses.delay(request.attempt)
+
+
+def _advice(cause: Exception, request: ModelRequest, model: Any) -> ModelRetryAdvice:
+    """Return the model's own advice about a failure, or that of the provider's answer."""
+    normalized = normalized_error(cause)
+    advise, own = getattr(model, "get_retry_advice", None), None
+    if callable(advise):
+        kept = request.previous_response_id, request.conversation_id
+        own = advise(ModelRetryAdviceRequest(cause, request.attempt, request.streamed, *kept))
+    if own is None:
+        return advice_of(cause, normalized)
+    safety, started = getattr(own, "replay_safety", None), bool(getattr(own, "response_started", False))
+    waits = own.retry_after if own.retry_after is not None else normalized.retry_after
+    said = getattr(own, "normalized", None) or replace(normalized, retry_after=waits)
+    return ModelRetryAdvice(own.suggested, waits, safety, own.reason, said, started)
 
 
 def _was_refused(status: int | None) -> bool:
