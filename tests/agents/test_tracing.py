@@ -275,7 +275,7 @@ def test_a_key_for_openai_is_not_used_and_that_is_said_once(heard: Heard, caplog
 
 @pytest.mark.parametrize("tracing", [{"api_kye": "x"}, {"api_key": 7}, 7])
 def test_tracing_options_that_do_not_fit_are_refused(tracing: Any) -> None:
-    with pytest.raises(InvalidDefinition, match="RunConfig: .*tracing"):
+    with pytest.raises(InvalidDefinition, match=r"RunConfig: .*tracing"):
         RunConfig(tracing=tracing)
 
 
