@@ -14,7 +14,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
+from assentry import InvalidDefinition
 from assentry.agents import (
+    RunConfig,
     Span,
     SpanData,
     Trace,
@@ -37,7 +39,7 @@ from assentry.agents.absent import NotInAssentry
 from assentry.agents.tracing import TraceCtxManager, get_trace_provider
 from assentry.agents.tracing import setup as tracing_setup
 from assentry.agents.tracing.processors import BatchTraceProcessor, ConsoleSpanExporter
-from assentry.agents.tracing.provider import DefaultTraceProvider
+from assentry.agents.tracing.provider import DefaultTraceProvider, warn_of_key
 from assentry.agents.tracing.traces import hex_id
 from assentry.agents.tracing.util import gen_group_id
 from tests.runtime.support import python
@@ -259,10 +261,22 @@ def test_a_context_manager_begins_a_trace_only_if_there_is_none(heard: Heard) ->
     assert heard.lines == ["+ One", "- One"]
 
 
-def test_a_key_for_openai_is_not_used_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_for_openai_is_not_used_and_that_is_said_once(heard: Heard, caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_key.cache_clear()
+    with trace("Order", tracing={"api_key": "sk-secret"}) as order:
+        assert order.tracing_api_key == "sk-secret"
+    assert caplog.text == ""  # the processor may use it
+    set_trace_processors([])
+    trace("Order", tracing={"api_key": "sk-secret"})
     set_tracing_export_api_key("sk-secret")
-    assert "sends no traces to OpenAI" in caplog.text
+    assert caplog.text.count("sends no traces to OpenAI") == 1
     assert "sk-secret" not in caplog.text
+
+
+@pytest.mark.parametrize("tracing", [{"api_kye": "x"}, {"api_key": 7}, 7])
+def test_tracing_options_that_do_not_fit_are_refused(tracing: Any) -> None:
+    with pytest.raises(InvalidDefinition, match=r"RunConfig: .*tracing"):
+        RunConfig(tracing=tracing)
 
 
 def test_the_exporter_to_openai_is_not_here() -> None:

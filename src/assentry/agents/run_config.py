@@ -34,6 +34,9 @@ OPTIONS = allowed.Options(
 )
 
 
+TRACING_OPTIONS = allowed.Options(api_key=allowed.TEXT.secret, include_task_and_turn_spans=allowed.BOOL)
+
+
 class RunConfig(own.RunConfig, frozen=True, kw_only=True):
     """Settings of a run."""
 
@@ -56,6 +59,7 @@ class RunConfig(own.RunConfig, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.tracing, dict):
+            TRACING_OPTIONS.check_items("RunConfig", self.tracing, within="tracing.")
             force_setattr(self, "tracing_config", self.tracing)
             force_setattr(self, "tracing", None)
         OPTIONS.check("RunConfig", self)

@@ -15,7 +15,21 @@ from ..errors import AssentryError
 from ..inbox.identity import ROLES
 from ..store.outbox import EVENTS
 from ..version import __version__
-from . import audit, database, deciding, grants, models, questions, runs, serve, tokens, users, webhooks, worker
+from . import (
+    audit,
+    database,
+    deciding,
+    grants,
+    migrate,
+    models,
+    questions,
+    runs,
+    serve,
+    tokens,
+    users,
+    webhooks,
+    worker,
+)
 from .value import duration, json_object, json_value, network, port, statuses
 from .write import say
 
@@ -98,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     _webhooks(_choices(rooms.add_parser("webhooks", help="addresses that are notified of questions and decisions")))
     _audit(_choices(rooms.add_parser("audit", help="check, export and seal the journals")))
     _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
+    _migrate(rooms)
     return root
 
 
@@ -334,6 +349,13 @@ def _models(to: Any) -> None:
     _command(to, "list", models.print_models, "list the model providers, and what each still needs", url=False)
     install = _command(to, "install", models.install, "install the embedded model into this environment", url=False)
     install.add_argument("model", choices=("embedded",))
+
+
+def _migrate(to: Any) -> None:
+    made = _command(to, "migrate", migrate.migrate, "rewrite programs of the OpenAI Agents SDK", url=False)
+    made.add_argument("paths", metavar="PATH", nargs="+", help="a program, or a folder of them")
+    made.add_argument("--write", action="store_true", help="change the files, instead of printing what would change")
+    made.add_argument("--native", action="store_true", help="use Assentry's own names, where it has them")
 
 
 def _page(to: argparse.ArgumentParser) -> None:

@@ -32,6 +32,17 @@ def put(text: str = "") -> None:
     print(spell_out(text))
 
 
+def put_text(text: str) -> None:
+    """Print text of many lines: byte for byte into a file or pipe, with hidden characters spelled out on a screen."""
+    if sys.stdout.isatty():
+        for line in text.splitlines():
+            put(line)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+
+
 def put_json(value: Any) -> None:
     """Print data as JSON, on one line."""
     sys.stdout.flush()

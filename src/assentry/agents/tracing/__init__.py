@@ -5,7 +5,6 @@ Nothing is sent anywhere unless the program adds a processor, or sets up OpenTel
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ...tracing.settings import Tracing, is_set_up
@@ -31,7 +30,7 @@ from .create import (
     turn_span,
 )
 from .processor_interface import TracingProcessor
-from .provider import TraceProvider
+from .provider import TraceProvider, warn_of_key
 from .setup import get_trace_provider, set_trace_provider
 from .span_data import (
     AgentSpanData,
@@ -102,12 +101,6 @@ __all__ = [
     "turn_span",
 ]
 
-log = logging.getLogger("assentry")
-NOT_SENT = (
-    "Assentry sends no traces to OpenAI, so this key is not used. Set up OpenTelemetry, or add a processor with "
-    "add_trace_processor, to send them where you like."
-)
-
 
 def add_trace_processor(span_processor: TracingProcessor) -> None:
     """Add a processor, which hears of all traces and spans from now on."""
@@ -126,7 +119,7 @@ def set_tracing_disabled(disabled: bool) -> None:
 
 def set_tracing_export_api_key(api_key: str) -> None:
     """Log that the key is not used: no traces are sent to OpenAI."""
-    log.warning(NOT_SENT)
+    warn_of_key()
 
 
 def flush_traces() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import uuid
@@ -20,6 +21,15 @@ from .traces import NoOpTrace, TraceImpl
 __all__ = ["DefaultTraceProvider", "SynchronousMultiTracingProcessor", "TraceProvider"]
 
 log = logging.getLogger("assentry")
+
+
+@functools.cache
+def warn_of_key() -> None:
+    """Log once that a key for OpenAI is not used."""
+    log.warning(
+        "Assentry sends no traces to OpenAI, so the tracing key is not used. Set up OpenTelemetry, or add a processor "
+        "with add_trace_processor, to send them where you like."
+    )
 
 
 class SynchronousMultiTracingProcessor(TracingProcessor):
@@ -206,6 +216,8 @@ class DefaultTraceProvider(TraceProvider):
         if disabled or self.disabled:
             return NoOpTrace()
         key = tracing.get("api_key") if tracing else None
+        if key is not None and not self.heard:
+            warn_of_key()
         return TraceImpl(
             name, trace_id, group_id, metadata, self._listeners, key, mirrored=mirrored, make_id=self.gen_trace_id
         )
