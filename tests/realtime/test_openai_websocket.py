@@ -24,9 +24,10 @@ from assentry.realtime.model import (
     RealtimeModelSendRawMessage,
     RealtimeModelSendSessionUpdate,
 )
-from assentry.realtime.openai_websocket import OpenAIRealtimeWebSocketModel
+from assentry.realtime.openai_websocket import OpenAIRealtimeWebSocketModel, _address
 from assentry.testing import RealtimeServer, call
 from assentry.testing.realtime_voice import tone
+from tests.realtime.fake_model import until
 from tests.realtime.support import Ears, check_wire
 
 SECRET = "sk-a-very-secret-key"
@@ -237,7 +238,9 @@ async def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPa
     "options",
     [
         5,
-        {"call_id": "x"},
+        {"call": "x"},
+        {"url": "ws://x", "call_id": 5},
+        {"url": "ws://x", "call_id": "x", "initial_model_settings": {"model_name": "y"}},
         {"url": "http://localhost"},
         {"url": "ws://"},
         {"url": "ws://[x"},
@@ -261,6 +264,24 @@ async def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPa
 async def test_options_that_do_not_fit_are_refused(options: Any) -> None:
     with pytest.raises(UsageError):
         await OpenAIRealtimeWebSocketModel().connect(options)
+
+
+def test_the_address_names_the_model_or_the_call_to_join() -> None:
+    assert _address({}, "a b") == "wss://api.openai.com/v1/realtime?model=a%20b"
+    assert _address({"call_id": "rtc/1"}, "a") == "wss://api.openai.com/v1/realtime?call_id=rtc%2F1"
+
+
+async def test_a_call_that_is_joined_keeps_its_formats_of_audio() -> None:
+    async with RealtimeServer() as server:
+        model = OpenAIRealtimeWebSocketModel()
+        await model.connect({"url": server.url, "call_id": "rtc_1"})
+        await model.send_event(SESSION)
+        await model.send_event(RealtimeModelSendSessionUpdate({"output_audio_format": "g711_ulaw"}))
+        await until(lambda: len(server.received[0]) == 2)
+        await model.close()
+        first, second = (event["session"]["audio"] for event in server.received[0])
+        assert "format" not in first["input"] and "format" not in first["output"]
+        assert "format" not in second["input"] and second["output"]["format"] == {"type": "audio/pcmu"}
 
 
 # -- connections that end ------------------------------------------------------------------------

@@ -109,6 +109,7 @@ def test_a_reply_begins_and_ends_once() -> None:
             },
         ],
         Usage(1, 7, 3, 2),
+        usage_details=usage,
     )
     assert wire.done(output=[message("Hello."), function_call()]) == []
     assert wire.created() == []

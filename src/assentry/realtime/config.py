@@ -36,6 +36,8 @@ class RealtimeTurnDetectionConfig(TypedDict, total=False):
     silence_duration_ms: int
     threshold: float
     idle_timeout_ms: int
+    model_version: str
+    """The provider's model that detects the turn."""
 
 
 class RealtimeAudioInputConfig(TypedDict, total=False):
@@ -105,6 +107,8 @@ class RealtimeModelConfig(TypedDict, total=False):
     """Your own account of the audio that the user has heard; else it is assumed to play as soon as it arrives."""
     connect_timeout: float
     """Seconds to wait for a connection, 10 by default."""
+    call_id: str
+    """The id of a call that OpenAI has already, such as a phone call, to join instead of beginning a conversation."""
 
 
 class RealtimeReconnect(TypedDict, total=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class InputText(Struct):
@@ -110,10 +111,10 @@ class SessionHistory:
 
     def set_transcript(self, item_id: str, words: str | None) -> bool:
         """Set the words of a spoken message of the user."""
-        item = self.items[self._places[item_id]] if item_id in self._places else None
-        if words is None or not isinstance(item, UserMessageItem):
+        place = self._places.get(item_id)
+        item = self.items[place] if place is not None else None
+        if place is None or words is None or not isinstance(item, UserMessageItem):
             return False
-        for part in item.content:
-            if isinstance(part, InputAudio):
-                part.transcript = words
+        content = [InputAudio(words) if isinstance(part, InputAudio) else part for part in item.content]
+        self.items[place] = replace(item, content=content)
         return True

@@ -134,6 +134,8 @@ class RealtimeModelTurnEndedEvent(Struct):
     status: Literal["completed", "cancelled", "incomplete", "failed"] = "completed"
     reason: str | None = None
     """The reason of a reply that is not complete, in words."""
+    usage_details: Any = None
+    """The provider's own account of the tokens, if it gives one."""
     type: Literal["turn_ended"] = "turn_ended"
 
 

@@ -32,6 +32,7 @@ from .model import (
 )
 from .playback import RealtimePlaybackTracker
 from .wire import Message, OpenAIRealtimeProtocol
+from .wire_session import LEFT_OUT
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -43,7 +44,7 @@ quiet = logging.Logger("assentry.realtime", logging.INFO)
 quiet.parent = log
 
 DEFAULT_MODEL = "gpt-realtime"
-ADDRESS = "wss://api.openai.com/v1/realtime?model="
+ADDRESS = "wss://api.openai.com/v1/realtime"
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
@@ -66,7 +67,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         ping_interval: float | None = 20,
         ping_timeout: float | None = 20,
         close_timeout: float = 2,
-        max_size: int = LARGEST_MESSAGE,
+        max_size: int | None = LARGEST_MESSAGE,
     ) -> None:
         allowed.check_option("OpenAIRealtimeWebSocketModel", "model", model, allowed.NAME)
         self.name = model
@@ -108,7 +109,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         try:
             name, tracker = _check_options(options, self.name)
             key = await _key(options)
-            address = options.get("url") or ADDRESS + quote(name, safe="")
+            address = options.get("url") or _address(options, name)
             self._tell(RealtimeModelConnectionStatusEvent("connecting"))
             connection = await self._open(name, address, _headers(options, key), options, key)
             if closings != self._closings:
@@ -116,7 +117,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                 raise ModelFailed(f"The model {name!r} was closed while it was connecting.")
         finally:
             self._connecting = False
-        self._connection, self._protocol = connection, OpenAIRealtimeProtocol(tracker)
+        format = "pcm16" if options.get("call_id") is None else LEFT_OUT
+        self._connection, self._protocol = connection, OpenAIRealtimeProtocol(tracker, default_format=format)
         self._sending = asyncio.Lock()
         self._tell(RealtimeModelConnectionStatusEvent("connected"))
         self._reader = asyncio.create_task(self._read(connection, self._protocol), name="assentry realtime reader")
@@ -182,17 +184,21 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             while True:
                 text = await connection.recv()
                 if self._connection is connection:
-                    reaction = protocol.received(text)
-                    if reaction.messages:
-                        self._reply(connection, reaction.messages)
-                    for event in reaction.events:
-                        self._tell(event)
+                    self._receive(text, connection, protocol)
         except ConnectionClosed as closed:
             self._report_loss(connection, _describe_end(closed))
         except Exception as error:
             log.exception("Reading from the realtime model %r failed.", self.name)
             connection.transport.abort()
             self._report_loss(connection, f"Reading from the connection failed ({worded(error)}).")
+
+    def _receive(self, text: str | bytes, connection: ClientConnection, protocol: OpenAIRealtimeProtocol) -> None:
+        """Send what follows from a message of the server, and tell the listeners of it."""
+        reaction = protocol.received(text)
+        if reaction.messages:
+            self._reply(connection, reaction.messages)
+        for event in reaction.events:
+            self._tell(event)
 
     def _report_loss(self, connection: ClientConnection, reason: str) -> None:
         if self._connection is connection:
@@ -252,9 +258,17 @@ def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracke
     allowed.check_option("Realtime model", "options", options, DICT, UsageError)
     CONNECTION_OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
     settings = options.get("initial_model_settings") or {}
+    if options.get("call_id") is not None and "model_name" in settings:
+        raise UsageError("A call has its model already: give RealtimeModelConfig a call_id or a model_name, not both.")
     name = settings.get("model_name", name)
     allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
     return name, options.get("playback_tracker")
+
+
+def _address(options: RealtimeModelConfig, name: str) -> str:
+    """Return OpenAI's address: of a new conversation with the model, or of a call that it has already."""
+    call = options.get("call_id")
+    return f"{ADDRESS}?model={quote(name, safe='')}" if call is None else f"{ADDRESS}?call_id={quote(call, safe='')}"
 
 
 def _is_address(url: str) -> bool:
@@ -275,6 +289,7 @@ CONNECTION_OPTIONS = allowed.Options(
     initial_model_settings=DICT.or_none,
     playback_tracker=allowed.instance_of(RealtimePlaybackTracker).or_none,
     connect_timeout=allowed.POSITIVE_SECONDS,
+    call_id=allowed.NAME.or_none,
 )
 
 

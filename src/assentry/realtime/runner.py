@@ -50,6 +50,9 @@ class RealtimeRunner:
         hooks: Hooks that are called during the runs.
     """
 
+    session_type: type[RealtimeSession] = RealtimeSession
+    """The class of the sessions."""
+
     def __init__(
         self,
         starting_agent: RealtimeAgent[Any],
@@ -97,13 +100,14 @@ class RealtimeRunner:
         else:
             loaded = state_to_resume(agent, state, context, config)
             driver = resume_run(agent, loaded, context, None, config, hooks, place, LiveDriver)
-        model = self._model
-        if model is None:
-            from .openai_websocket import OpenAIRealtimeWebSocketModel
-
-            model = OpenAIRealtimeWebSocketModel()
         options = {**options, "initial_model_settings": settings}
-        return RealtimeSession(driver, model, options, settings, **self._limits)
+        return self.session_type(driver, self._model or self.default_model(), options, settings, **self._limits)
+
+    def default_model(self) -> RealtimeModel:
+        """Return a model for a session, if the runner was given none."""
+        from .openai_websocket import OpenAIRealtimeWebSocketModel
+
+        return OpenAIRealtimeWebSocketModel()
 
 
 def _check_settings_dict(name: str, given: Any, kind: Any) -> dict[str, Any]:

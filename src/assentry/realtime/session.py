@@ -494,11 +494,22 @@ class RealtimeSession(m.RealtimeModelListener):
         told, offer = await prepare_request(self._scope, run, placed.agent, ())
         self._guard.follow(placed)
         settings: RealtimeSessionModelSettings = {**self._settings}
-        voice = getattr(placed.agent, "voice", None)
+        voice, prompt = getattr(placed.agent, "voice", None), getattr(placed.agent, "prompt", None)
         if voice is not None:
             settings["voice"] = voice
+        if prompt is not None:
+            settings["prompt"] = prompt
         told = settings.pop("instructions", told)
         return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(placed.place, offer)
+
+    async def settings_of_agent(self) -> m.RealtimeModelSendSessionUpdate:
+        """Return what a model would be sent for the active agent. The session need not be entered for this."""
+        try:
+            update, _ = await self._configure()
+        finally:
+            if self._conversation.state is NEW:
+                await self._scope.servers.close()
+        return update
 
     def _post(self, command: SendToModel) -> None:
         self._outbox.append(command)

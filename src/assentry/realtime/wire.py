@@ -212,10 +212,14 @@ class OpenAIRealtimeProtocol:
     """
 
     def __init__(
-        self, tracker: RealtimePlaybackTracker | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        tracker: RealtimePlaybackTracker | None = None,
+        now: Callable[[], float] = time.monotonic,
+        default_format: Any = "pcm16",
     ) -> None:
         self._clock = AudioClock(now)
         self._tracker = tracker
+        self._default_format = default_format
         self._format: Any = None
         self._byte_ms = length_ms(None, 1)
         """The milliseconds that a byte of audio lasts."""
@@ -352,9 +356,8 @@ class OpenAIRealtimeProtocol:
         _keep(self._replies, response.id, True)
         said = {item: "".join(pieces) for item, pieces in self._said.pop(response.id, {}).items()}
         output, errors = _output(response, said)
-        ended = RealtimeModelTurnEndedEvent(
-            response.id, output, _usage(response.usage), ENDS.get(response.status, "incomplete"), _reason(response)
-        )
+        usage, status = _usage(response.usage), ENDS.get(response.status, "incomplete")
+        ended = RealtimeModelTurnEndedEvent(response.id, output, usage, status, _reason(response), response.usage)
         return Reaction((*errors, ended), self._freed(response.id))
 
     def _freed(self, id: str) -> Sequence[Message]:
@@ -520,7 +523,7 @@ class OpenAIRealtimeProtocol:
             cut = self._cut_off()
             return Reaction(cut.events, [*cancel, *cut.messages])
         if isinstance(event, RealtimeModelSendSessionUpdate):
-            session = session_of(event.settings, event.instructions, event.tools)
+            session = session_of(event.settings, event.instructions, event.tools, self._default_format)
             self._detects_turns = session["audio"]["input"].get("turn_detection") is not None
             self._configured = True
             return Reaction((), [{"type": "session.update", "session": session}])

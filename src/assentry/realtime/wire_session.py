@@ -29,10 +29,12 @@ def session_of(
     settings: RealtimeSessionModelSettings | Mapping[str, Any],
     instructions: str | None = None,
     tools: Sequence[ToolSpec] = (),
+    default_format: Any = "pcm16",
 ) -> dict[str, Any]:
     """Return the session with these settings, as a whole; raise `UsageError` for a setting that does not fit.
 
-    Settings that the API keeps when an update leaves them out are always in it, so that none is left from before.
+    Settings that the API keeps when an update leaves them out are always in it, so that none is left from before. Only
+    the formats of audio are left to the API if `default_format` is LEFT_OUT, because a call has its own.
     """
     given = _check(settings, SETTINGS)
     audio = _check(given.get("audio", {}), AUDIO, "audio.")
@@ -40,7 +42,10 @@ def session_of(
         "type": "realtime",
         "instructions": given.get("instructions", instructions) or "",
         "output_modalities": _modalities(given),
-        "audio": {"input": _input(given, audio.get("input", {})), "output": _output(given, audio.get("output", {}))},
+        "audio": {
+            "input": _input(given, audio.get("input", {}), default_format),
+            "output": _output(given, audio.get("output", {}), default_format),
+        },
         "tools": [_tool(spec) for spec in tools],
         "tool_choice": _choice(given.get("tool_choice", "auto")),
     }
@@ -121,6 +126,7 @@ VAD = {
     "type": allowed.one_of("semantic_vad", "server_vad"),
     "create_response": allowed.BOOL,
     "interrupt_response": allowed.BOOL,
+    "model_version": TEXT,
 }
 SEMANTIC_VAD = allowed.Options(**VAD, eagerness=allowed.one_of("auto", "low", "medium", "high"))
 SERVER_VAD = allowed.Options(
@@ -157,12 +163,12 @@ def _either(given: Mapping[str, Any], short: str, audio: Mapping[str, Any], long
     return audio[name] if name in audio else given.get(short, default)
 
 
-def _input(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
+def _input(given: Mapping[str, Any], audio: Any, default_format: Any) -> dict[str, Any]:
     audio = _check(audio, AUDIO_INPUT, "audio.input.")
     heard = _either(given, "input_audio_transcription", audio, "input.transcription", {})
     turns = _either(given, "turn_detection", audio, "input.turn_detection", TURN_DETECTION)
     out: dict[str, Any] = {
-        "format": _format(_either(given, "input_audio_format", audio, "input.format", "pcm16")),
+        **_format(_either(given, "input_audio_format", audio, "input.format", default_format)),
         "transcription": _transcription(heard),
         "turn_detection": _turn_detection(turns),
     }
@@ -173,9 +179,9 @@ def _input(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
     return out
 
 
-def _output(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
+def _output(given: Mapping[str, Any], audio: Any, default_format: Any) -> dict[str, Any]:
     audio = _check(audio, AUDIO_OUTPUT, "audio.output.")
-    out: dict[str, Any] = {"format": _format(_either(given, "output_audio_format", audio, "output.format", "pcm16"))}
+    out: dict[str, Any] = _format(_either(given, "output_audio_format", audio, "output.format", default_format))
     for name in ("voice", "speed"):
         value = _either(given, name, audio, f"output.{name}", LEFT_OUT)
         if value is not LEFT_OUT:
@@ -183,8 +189,10 @@ def _output(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
     return out
 
 
-def _format(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    return dict(FORMATS[given]) if isinstance(given, str) else dict(given)
+def _format(given: Any) -> dict[str, Any]:
+    if given is LEFT_OUT:
+        return {}
+    return {"format": dict(FORMATS[given] if isinstance(given, str) else given)}
 
 
 def _transcription(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
