@@ -19,6 +19,7 @@ from ..models.model import ModelResponse as OwnResponse
 from ..runtime.value import output_json
 from .absent import find_absent
 from .typed_item import plain_item, typed_item
+from .usage import Usage
 
 if TYPE_CHECKING:
     from openai.types.responses import Response, ResponseInputItemParam, ResponseOutputItem, ResponseStreamEvent
@@ -208,6 +209,9 @@ class ModelResponse(OwnResponse):
     """Always None."""
 
     if not TYPE_CHECKING:
+
+        def __post_init__(self) -> None:
+            self.usage = Usage.of(self.usage)
 
         @property
         def output(self) -> list[Any]:

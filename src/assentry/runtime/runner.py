@@ -76,7 +76,7 @@ class Runner:
         config = _with_handlers(run_config, error_handlers)
         driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
         await drive_run(driver)
-        return RunResult(driver.scope)
+        return driver.scope.graph.class_of(RunResult)(driver.scope)
 
     @classmethod
     def run_sync(
@@ -138,7 +138,7 @@ class Runner:
         place = _place(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         config = _with_handlers(run_config, error_handlers)
         driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
-        result = RunResultStreaming(driver)
+        result = driver.scope.graph.class_of(RunResultStreaming)(driver)
         result._start(drive_run(driver))
         return result
 
