@@ -3,6 +3,7 @@
     AssentryError
     ├── UsageError               the developer must change the program or its input
     │   ├── InvalidDefinition    an agent, a tool or a rule that cannot be defined like this
+    │   │   └── UnknownOption    a keyword that a class or a function does not have
     │   ├── InvalidInput         input that cannot become part of a run
     │   ├── InvalidDecision      a decision that does not fit the question
     │   │   └── InvalidArguments arguments that do not fit the tool's schema
@@ -98,6 +99,10 @@ class UsageError(AssentryError):
 
 class InvalidDefinition(UsageError):
     """An agent, a tool or a rule cannot be defined like this."""
+
+
+class UnknownOption(InvalidDefinition, TypeError):
+    """There is no such option."""
 
 
 class InvalidInput(UsageError):

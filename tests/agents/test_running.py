@@ -127,6 +127,7 @@ def test_settings_are_translated() -> None:
     assert config.tool_execution == ToolExecutionConfig(2, True)
     assert config.model_settings is not None and config.model_settings.temperature == 0.5
     assert (config.workflow_name, config.trace_include_sensitive_data) == ("Agent workflow", True)
+    assert config.save_input_first and config.guard_history
 
 
 async def test_settings_may_be_changed_until_the_run_begins_and_are_checked_then() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core import allowed
 from ..core.number import LARGEST
 from ..definitions.agent import Agent
 from ..definitions.error_handler import RunErrorHandlers
@@ -34,6 +35,7 @@ class Runner(own.Runner):
     """Runs agents. All three methods do the same; they differ in the way that you wait for the result."""
 
     @classmethod
+    @allowed.names_options("Runner.run")
     async def run(  # type: ignore[override]
         cls,
         starting_agent: Agent[Any],
@@ -68,6 +70,7 @@ class Runner(own.Runner):
         return result  # type: ignore[no-any-return]
 
     @classmethod
+    @allowed.names_options("Runner.run_sync")
     def run_sync(  # type: ignore[override]
         cls,
         starting_agent: Agent[Any],
@@ -102,6 +105,7 @@ class Runner(own.Runner):
         return result  # type: ignore[no-any-return]
 
     @classmethod
+    @allowed.names_options("Runner.run_streamed")
     def run_streamed(  # type: ignore[override]
         cls,
         starting_agent: Agent[Any],

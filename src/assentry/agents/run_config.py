@@ -92,6 +92,8 @@ TRACING_OPTIONS = allowed.Options(api_key=allowed.TEXT.secret, include_task_and_
 class RunConfig(own.RunConfig, frozen=False, kw_only=True):  # type: ignore[misc]  # msgspec allows it
     """Settings of a run, with the SDK's names and defaults. They may be changed until the run begins."""
 
+    save_input_first: bool = True
+    guard_history: bool = True
     nest_handoff_history: bool = False
     """True if a handoff gives the next agent the conversation so far as one message."""
     handoff_history_mapper: Callable[[list[Any]], list[Any]] | None = None

@@ -132,6 +132,7 @@ def function_tool(
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ...,
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+@allowed.names_options("function_tool")
 def function_tool(
     function: Callable[..., Any] | None = None,
     /,
