@@ -122,8 +122,10 @@ async def test_without_the_client_items_are_read_as_dicts_or_by_attribute(monkey
 
 def test_a_run_does_not_import_the_client_until_an_item_is_read() -> None:
     program = (
-        "import sys; from assentry.agents import Agent, Runner; from assentry.testing import ScriptedModel\n"
-        "result = Runner.run_sync(Agent('a', model=ScriptedModel(['hi'])), 'go')\n"
+        "import sys, assentry; from assentry.agents.view_classes import VIEW_CLASSES\n"
+        "from assentry.testing import ScriptedModel\n"
+        "class Agent(assentry.Agent): view_classes = VIEW_CLASSES\n"
+        "result = assentry.Runner.run_sync(Agent('a', model=ScriptedModel(['hi'])), 'go')\n"
         "items = result.new_items; assert 'openai' not in sys.modules\n"
         "items[0].raw_item; assert 'openai' in sys.modules"
     )
