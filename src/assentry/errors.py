@@ -3,6 +3,7 @@
     AssentryError
     ├── UsageError               the developer must change the program or its input
     │   ├── InvalidDefinition    an agent, a tool or a rule that cannot be defined like this
+    │   │   └── UnknownOption    a keyword that a class or a function does not have
     │   ├── InvalidInput         input that cannot become part of a run
     │   ├── InvalidDecision      a decision that does not fit the question
     │   │   └── InvalidArguments arguments that do not fit the tool's schema
@@ -51,9 +52,11 @@
         ├── ModelFailed
         │   └── ModelTimedOut    a model that took longer than the settings allow
         ├── ModelRefused         a model that refused to give the output
-        ├── UnansweredRequest    a provider's request that no tool here answers
+        ├── UnexpectedReply      a reply that cannot be used; ToolNotFound is one too
+        │   ├── UnansweredRequest  a provider's request that no tool here answers
+        │   └── InvalidOutput    an output that does not fit the agent's output type
         ├── AgentFailed          an agent used as a tool that gave no output
-        ├── InvalidOutput        an output that does not fit the agent's output type
+        ├── ToolTimedOut         a tool that took longer than it may
         ├── OutcomeUnknown       a tool that cannot know if its effect happened
         ├── SessionFailed
         └── StoreFailed
@@ -76,8 +79,16 @@ class AssentryError(Exception):
     state: Any = None
     """The run as a `RunState` to resume. It is set on every error that leaves a run; None if no run had begun."""
 
+    run_data: Any = None
+    """The run as a result, with its items, replies and guardrail results up to the error; None if no run had begun."""
+
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").split("\n", 1)[0])
+
+    @property
+    def message(self) -> str:
+        """The error's text."""
+        return str(self)
 
 
 class UsageError(AssentryError):
@@ -88,6 +99,10 @@ class UsageError(AssentryError):
 
 class InvalidDefinition(UsageError):
     """An agent, a tool or a rule cannot be defined like this."""
+
+
+class UnknownOption(InvalidDefinition, TypeError):
+    """There is no such option."""
 
 
 class InvalidInput(UsageError):
@@ -312,10 +327,6 @@ class GrantNotFound(NotFound):
     """The run has no such grant."""
 
 
-class ToolNotFound(NotFound):
-    """The model called a tool that the agent does not have."""
-
-
 class Upstream(AssentryError):
     """Something outside Assentry failed."""
 
@@ -349,8 +360,21 @@ class ModelTimedOut(ModelFailed):
 class ModelRefused(Upstream):
     """The model refused to give the output it was asked for."""
 
+    def __init__(self, message: str | None = None, *, refusal: str = "") -> None:
+        super().__init__(message)
+        self.refusal = refusal
+        """The model's own words."""
 
-class UnansweredRequest(Upstream):
+
+class UnexpectedReply(Upstream):
+    """The model's reply cannot be used."""
+
+
+class ToolNotFound(NotFound, UnexpectedReply):
+    """The model called a tool that the agent does not have."""
+
+
+class UnansweredRequest(UnexpectedReply):
     """The model's reply asks for something that no tool here answers; resume its state with other input."""
 
 
@@ -358,8 +382,19 @@ class AgentFailed(Upstream):
     """An agent used as a tool gave no output."""
 
 
-class InvalidOutput(Upstream):
+class InvalidOutput(UnexpectedReply):
     """The model's output does not fit the agent's output type; give it another try with `state.add_input(...)`."""
+
+
+class ToolTimedOut(Upstream, TimeoutError):
+    """The tool took longer than it may."""
+
+    def __init__(self, message: str | None = None, *, tool_name: str = "", timeout_seconds: float = 0) -> None:
+        super().__init__(message)
+        self.tool_name = tool_name
+        """The tool's name."""
+        self.timeout_seconds = timeout_seconds
+        """The seconds that the tool may take."""
 
 
 class OutcomeUnknown(Upstream):

@@ -27,6 +27,8 @@ from assentry.agents import (
     ToolApprovalItem,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolOrigin,
+    ToolOriginType,
     typed_item,
 )
 from assentry.agents.items import in_the_order_of
@@ -78,6 +80,21 @@ async def test_raw_items_are_objects_of_the_client_and_outputs_are_dicts() -> No
     assert result.new_items[1].raw_item.outputs is None
     assert [item.tool_name for item in result.new_items[1:5]] == [None, "find", "look", "look"]
     assert [item.call_id for item in result.new_items[1:3]] == ["ci_1", "m_1"]
+    function = ToolOrigin(ToolOriginType.FUNCTION)
+    origins = [item.tool_origin for item in result.new_items[1:5]]
+    assert origins == [None, ToolOrigin(ToolOriginType.MCP, mcp_server_name="s"), function, function]
+    assert [item.description for item in result.new_items[1:4]] == [None, None, "Look somewhere."]
+    assert result.new_items[3].title is None
+
+
+async def test_a_call_of_an_agent_has_the_agent_as_its_origin() -> None:
+    inner = Agent("inner", model=ScriptedModel(["in"]))
+    agent = Agent("agent", tools=[inner.as_tool()], model=ScriptedModel([call("inner", {"input": "x"}), "Done."]))
+    result = await Runner.run(agent, "go")
+    origin = ToolOrigin(ToolOriginType.AGENT_AS_TOOL, agent_name="inner", agent_tool_name="inner")
+    assert [item.tool_origin for item in result.new_items[:2]] == [origin, origin]
+    result.release_agents()
+    assert [item.tool_origin for item in result.new_items[:2]] == [None, None]
 
 
 async def test_input_items_are_the_dicts_that_the_provider_sent() -> None:
@@ -122,8 +139,10 @@ async def test_without_the_client_items_are_read_as_dicts_or_by_attribute(monkey
 
 def test_a_run_does_not_import_the_client_until_an_item_is_read() -> None:
     program = (
-        "import sys; from assentry.agents import Agent, Runner; from assentry.testing import ScriptedModel\n"
-        "result = Runner.run_sync(Agent('a', model=ScriptedModel(['hi'])), 'go')\n"
+        "import sys, assentry; from assentry.agents.view_classes import VIEW_CLASSES\n"
+        "from assentry.testing import ScriptedModel\n"
+        "class Agent(assentry.Agent): view_classes = VIEW_CLASSES\n"
+        "result = assentry.Runner.run_sync(Agent('a', model=ScriptedModel(['hi'])), 'go')\n"
         "items = result.new_items; assert 'openai' not in sys.modules\n"
         "items[0].raw_item; assert 'openai' in sys.modules"
     )

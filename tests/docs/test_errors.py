@@ -42,15 +42,18 @@ A pause, a rejection and a tool's failure are not errors. They are part of the r
 | attribute | is |
 |---|---|
 | `status` | the HTTP status |
+| `message` | the error's text |
 | `state` | the run as a `RunState` to resume, on every error that leaves a run; `None` if nothing had begun |
+| `run_data` | the run as a result: items, replies and guardrail results up to the error; `None` if nothing had begun |
 
 An exception that is not Assentry's, such as one of your model's, carries `.state` too when it leaves a run.
 """
 
 
 def children(error: type[AssentryError]) -> list[type[AssentryError]]:
-    """The errors right below one, in the order they are defined."""
-    return [each for each in error.__subclasses__() if each.__module__ == assentry.errors.__name__]
+    """The errors right below one, in the order they are defined; one with two parents is below the first."""
+    below = [each for each in error.__subclasses__() if each.__module__ == assentry.errors.__name__]
+    return [each for each in below if each.__bases__[0] is error]
 
 
 def tree(error: type[AssentryError]) -> Iterator[type[AssentryError]]:

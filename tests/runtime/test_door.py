@@ -234,7 +234,7 @@ async def test_a_body_that_takes_too_long_is_stopped_and_the_model_is_told() -> 
     result = await soon(Runner.run(agent, "go"))
     assert stopped_.is_set()
     assert [outcome.status for outcome in outcomes(result)] == ["failed"] * 3
-    assert told(result)[0] == "The tool failed with TimeoutError: it took longer than 0.001 seconds"
+    assert told(result)[0] == "The tool failed with ToolTimedOut: it took longer than 0.001 seconds"
     assert result.final_output == "sorry"
 
 

@@ -13,12 +13,18 @@ from ..core.digest import BadJSON, canonical, parse_object
 from ..core.run import NATIVE
 from ..core.transcript import value_text
 from ..definitions import item as own
+from ..definitions.agent import Agent, toolbox_of
+from ..definitions.agent_tool import AgentTool
 from ..definitions.content import tool_output_parts
+from ..definitions.function_tool import FunctionTool
+from ..definitions.tool import Tool
 from ..errors import UsageError
 from ..models.model import ModelResponse as OwnResponse
 from ..runtime.value import output_json
 from .absent import find_absent
+from .tool import ToolOrigin, ToolOriginType
 from .typed_item import plain_item, typed_item
+from .usage import Usage
 
 if TYPE_CHECKING:
     from openai.types.responses import Response, ResponseInputItemParam, ResponseOutputItem, ResponseStreamEvent
@@ -89,6 +95,18 @@ class ClientItem:
         return plain_item(_raw_item.__get__(self))
 
 
+class ToolItem:
+    """An item of a call that knows its tool, as long as its agent has the tool."""
+
+    __slots__ = ()
+
+    @property
+    def tool_origin(self) -> ToolOrigin | None:
+        """The thing that the tool comes from: a function, an MCP server, or an agent."""
+        item: Any = self
+        return origin_of(tool_of(item.agent, item.tool_name), _raw_item.__get__(self))
+
+
 class MessageOutputItem(ClientItem, own.MessageOutputItem):
     """A message of the model."""
 
@@ -102,8 +120,20 @@ class ReasoningItem(ClientItem, own.ReasoningItem):
     """The model's reasoning."""
 
 
-class ToolCallItem(ClientItem, own.ToolCallItem):
+class ToolCallItem(ToolItem, ClientItem, own.ToolCallItem):
     """A call that the model proposed, or a call of a tool that the provider ran itself."""
+
+    @property
+    def description(self) -> str | None:
+        """The tool's description, if the agent has the tool."""
+        tool = tool_of(self.agent, self.tool_name)
+        return tool.description if tool is not None else None
+
+    @property
+    def title(self) -> str | None:
+        """The tool's title, if it is one of an MCP server that gives it one."""
+        title: str | None = getattr(tool_of(self.agent, self.tool_name), "title", None)
+        return title
 
     @property
     def tool_name(self) -> Any:
@@ -147,7 +177,7 @@ class InputItem(own.RunItem):
     """An id for the input."""
 
 
-class ToolCallOutputItem(own.ToolCallOutputItem):
+class ToolCallOutputItem(ToolItem, own.ToolCallOutputItem):
     """The output of a call."""
 
     outcome: own.Outcome = own.Outcome("finished", "tool")
@@ -156,7 +186,7 @@ class ToolCallOutputItem(own.ToolCallOutputItem):
     """Always None."""
 
 
-class ToolApprovalItem(ClientItem, own.ToolApprovalItem, eq=False):
+class ToolApprovalItem(ToolItem, ClientItem, own.ToolApprovalItem, eq=False):
     """A question: a call that waits for a person. Two items are equal if they are the same question."""
 
     if not TYPE_CHECKING:
@@ -209,6 +239,9 @@ class ModelResponse(OwnResponse):
 
     if not TYPE_CHECKING:
 
+        def __post_init__(self) -> None:
+            self.usage = Usage.of(self.usage)
+
         @property
         def output(self) -> list[Any]:
             """The reply's items, as objects of OpenAI's client; `RawItem`s if the client is not installed."""
@@ -236,6 +269,22 @@ def id_of(raw: Any) -> str | None:
     """Return the provider's id of a call."""
     given: str | None = read(raw, "call_id") or read(raw, "id")
     return given
+
+
+def tool_of(agent: Any, name: str | None) -> Tool | None:
+    """Return the agent's tool of a name; None if it has none, or if only the agent's name is known."""
+    return toolbox_of(agent).tools.get(name or "") if isinstance(agent, Agent) else None
+
+
+def origin_of(tool: Tool | None, raw: Any) -> ToolOrigin | None:
+    """Return the origin of a function tool, or of a tool that the provider called on an MCP server; else None."""
+    if read(raw, "type") == "mcp_call":
+        return ToolOrigin(ToolOriginType.MCP, mcp_server_name=read(raw, "server_label"))
+    if isinstance(tool, AgentTool):
+        return ToolOrigin(ToolOriginType.AGENT_AS_TOOL, agent_name=tool.agent.name, agent_tool_name=tool.name)
+    if tool is not None and tool.source is not None:
+        return ToolOrigin(ToolOriginType.MCP, mcp_server_name=tool.server)
+    return ToolOrigin(ToolOriginType.FUNCTION) if isinstance(tool, FunctionTool) else None
 
 
 def in_the_order_of(arguments: str, proposed: Any) -> str:

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import facts as f
 from ..definitions.context import ToolContext as OwnToolContext
+from ..runtime import result as own
+from ..runtime import state, streaming
 from .items import ITEM_CLASSES
+from .result import RunResult, RunResultStreaming
+from .run_state import RunState
 from .tool_context import ToolContext
+from .usage import Usage
 
-VIEW_CLASSES: dict[type[Any], type[Any]] = {**ITEM_CLASSES, OwnToolContext: ToolContext}
+VIEW_CLASSES: dict[type[Any], type[Any]] = {
+    **ITEM_CLASSES,
+    OwnToolContext: ToolContext,
+    f.Usage: Usage,
+    own.RunResult: RunResult,
+    state.RunState: RunState,
+    streaming.RunResultStreaming: RunResultStreaming,
+}

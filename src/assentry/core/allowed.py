@@ -6,18 +6,21 @@ number, and text is no list. What is said of several options together belongs to
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 from msgspec.structs import replace
 
-from ..errors import InvalidDefinition, UsageError
+from ..errors import InvalidDefinition, UnknownOption, UsageError
 from .number import LARGEST, LONGEST_SECONDS
 from .wording import described, holds
 
+F = TypeVar("F")
 LISTS = (list, tuple)
 
 
@@ -105,6 +108,48 @@ def check_names(
         hint = f"; did you mean {near[0]!r}?" if near else "."
         unknown = described(f"{within}{name}" if within else name)
         raise error(f"{whose}: there is no option {unknown}{hint} There are: {', '.join(sorted(known))}.")
+
+
+def _raise_unknown(whose: str, given: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Raise `UnknownOption` if a keyword is no parameter of the function."""
+    parameters = inspect.signature(function).parameters
+    if all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        check_names(whose, given, [name for name in parameters if name not in ("self", "cls")], UnknownOption)
+
+
+def names_options(whose: str) -> Callable[[F], F]:
+    """Return a decorator of a function, or of a class for its `__init__`: an unknown keyword raises `UnknownOption`."""
+
+    def decorate(target: Any) -> Any:
+        function = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
+
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            try:
+                return function(*args, **options)
+            except TypeError:
+                _raise_unknown(whose, options, function)
+                raise
+
+        if isinstance(target, type):
+            target.__init__ = call  # type: ignore[misc]
+            return target
+        if inspect.iscoroutinefunction(function) and hasattr(inspect, "markcoroutinefunction"):  # since Python 3.12
+            inspect.markcoroutinefunction(call)
+        return call
+
+    return decorate
+
+
+class NamesOptions(StructMeta):
+    """The metaclass of structs whose unknown keywords raise `UnknownOption`."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().__call__(*args, **options)
+        except TypeError:
+            check_names(self.__name__, options, self.__struct_fields__, UnknownOption)
+            raise
 
 
 def is_text(value: Any) -> bool:

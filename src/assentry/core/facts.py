@@ -458,6 +458,8 @@ class HandedOff(Fact, frozen=True):
     to: str
     history: Raw = NOTHING
     name: str = ""
+    split: tuple[Count, Count] | None = None
+    """The numbers of items in `history` that are input, and that are input or of earlier turns; None if not known."""
 
 
 RunFact = (

@@ -105,6 +105,7 @@ AGENT_OPTIONS = allowed.Options(
 )
 
 
+@allowed.names_options("Agent")
 @dataclass(eq=False, repr=False)
 class Agent(AgentBase[T], Generic[T]):
     """A model with instructions, tools, and other agents to hand over to."""
@@ -219,6 +220,7 @@ class Agent(AgentBase[T], Generic[T]):
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""
         return outputs
 
+    @allowed.names_options("Agent.as_tool")
     def as_tool(
         self,
         tool_name: str | None = None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core import allowed
-from ..errors import InvalidDefinition, UsageError
+from ..errors import InvalidDefinition, ToolTimedOut, UsageError
 from ..schema.foreign import WrittenSchema
 from .calling import in_thread, is_async
 from .context import THREAD_CONFIG, RunContextWrapper, ToolContext
@@ -81,7 +81,9 @@ class FunctionTool(Tool):
                 return await _await_result(await self.function(*args, **kwargs))
         except TimeoutError as error:
             if limit.expired():  # not a `TimeoutError` of the body
-                raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
+                raise ToolTimedOut(
+                    f"it took longer than {self.timeout:g} seconds", tool_name=self.name, timeout_seconds=self.timeout
+                ) from error
             raise
 
 
@@ -130,6 +132,7 @@ def function_tool(
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ...,
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+@allowed.names_options("function_tool")
 def function_tool(
     function: Callable[..., Any] | None = None,
     /,

@@ -107,6 +107,7 @@ class Handoff(Tool, Generic[T, A]):
                 await done
 
 
+@allowed.names_options("handoff")
 def handoff(
     agent: AgentBase,
     *,

@@ -49,7 +49,7 @@ class MCPToolChoice:
     name: str
 
 
-class ModelSettings(Struct, frozen=True, kw_only=True):
+class ModelSettings(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOptions):
     """Settings of a model call. A setting that is None is left to the provider.
 
     A setting that takes a dict also takes an object of OpenAI's client, such as `Reasoning(effort="low")`.

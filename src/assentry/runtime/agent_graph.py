@@ -9,7 +9,7 @@ A run keeps the place it has reached: if a shorter way is added meanwhile, the l
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
@@ -24,6 +24,7 @@ from ..definitions.tool import Tool
 from ..errors import DefinitionChanged
 from .definition import describe_agent
 
+K = TypeVar("K")
 LEADING = (AgentTool, Handoff)
 """The tools that lead to other agents."""
 
@@ -106,6 +107,10 @@ class AgentGraph:
         self._by_place: dict[str, PlacedAgent] = {root.name: PlacedAgent(root, root.name)}
         self._found: Exploration | None = None
         """The result of the last exploration."""
+
+    def class_of(self, own: type[K]) -> type[K]:
+        """Return the class that stands for one of Assentry's own in runs of these agents."""
+        return self.view_classes.get(own, own)
 
     def agent_at(self, place: str) -> PlacedAgent:
         """Return the agent at a place; raise `DefinitionChanged` if nothing leads there any more."""

@@ -89,7 +89,7 @@ RUN_CONFIG_OPTIONS = allowed.Options(
 )
 
 
-class RunConfig(Struct, frozen=True, kw_only=True):
+class RunConfig(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOptions):
     """Settings of a run."""
 
     model: Model | str | None = None

@@ -38,7 +38,8 @@ class RunControl:
 
     def usage(self) -> f.Usage:
         """Return the usage of the run so far."""
-        return self.journal.run.usage
+        kind = self.graph.view_classes.get(f.Usage)
+        return self.journal.run.usage if kind is None else kind.of_run(self.journal.run)
 
     def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
         """Record a decision of the run's own code, on the event loop; a body in a thread may call this too."""

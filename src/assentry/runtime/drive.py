@@ -29,7 +29,16 @@ from ..core.run import Run, awaits_model, exhausted, status, turns_used_up
 from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
-from ..errors import ContextMissing, InvalidInput, Overtaken, RunFinished, SessionFailed, SessionMissing, UsageError
+from ..errors import (
+    AssentryError,
+    ContextMissing,
+    InvalidInput,
+    Overtaken,
+    RunFinished,
+    SessionFailed,
+    SessionMissing,
+    UsageError,
+)
 from ..ids import new_id
 from ..sessions.session import OpeningSession, Session
 from ..version import __version__
@@ -39,6 +48,7 @@ from .driver import Driver
 from .guardrail_results import input_guardrails
 from .hook_dispatch import Observer
 from .journal import NOT_STORED, Journal, StoredPart
+from .result import RunResult
 from .saved_context import MISSING
 from .scope import Scope, make_scope
 from .session_sync import first_inputs, unsaved
@@ -407,9 +417,11 @@ async def close_run(driver: Driver, error: BaseException | None = None, *, relea
 
 
 def keep_state(error: BaseException, scope: Scope) -> None:
-    """Put the run's state on an exception; None if nothing had begun."""
-    state = left_by(scope) if scope.journal.run.began is not None else None
+    """Put the run's state on an exception, and its result on one of ours; None if nothing had begun."""
+    begun = scope.journal.run.began is not None
     try:
-        object.__setattr__(error, "state", state)  # works for a frozen exception too
+        object.__setattr__(error, "state", left_by(scope) if begun else None)  # works for a frozen exception too
+        if begun and isinstance(error, AssentryError):
+            error.run_data = scope.graph.class_of(RunResult)(scope)
     except AttributeError:
         error.add_note("This exception can hold no attributes, so the run's state could not be kept on it.")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from ..core.number import LARGEST
 from ..core.run import status
 from ..core.transcript import Item
 from ..core.wording import described
@@ -86,6 +87,17 @@ class RunResultBase:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
         graph = self._scope.graph
         return graph.agent_at(self._scope.run_at(self._path).agent or graph.root.name).agent
+
+    @property
+    def current_turn(self) -> int:
+        """The number of model calls so far."""
+        return self._scope.run_at(self._path).turns
+
+    @property
+    def max_turns(self) -> int | None:
+        """The number of model calls that the run may make; None if there is no limit."""
+        limit = self._scope.run_at(self._path).max_turns
+        return None if limit == LARGEST else limit
 
     @property
     def last_response_id(self) -> str | None:

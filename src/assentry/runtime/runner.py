@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ..core import allowed
 from ..core.number import is_count
 from ..core.transcript import Item
 from ..core.wording import described, holds
@@ -34,6 +35,7 @@ class Runner:
     """Runs agents. All three methods do the same; they differ in the way that you wait for the result."""
 
     @classmethod
+    @allowed.names_options("Runner.run")
     async def run(
         cls,
         starting_agent: Agent[Any],
@@ -76,9 +78,10 @@ class Runner:
         config = _with_handlers(run_config, error_handlers)
         driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
         await drive_run(driver)
-        return RunResult(driver.scope)
+        return driver.scope.graph.class_of(RunResult)(driver.scope)
 
     @classmethod
+    @allowed.names_options("Runner.run_sync")
     def run_sync(
         cls,
         starting_agent: Agent[Any],
@@ -114,6 +117,7 @@ class Runner:
         )
 
     @classmethod
+    @allowed.names_options("Runner.run_streamed")
     def run_streamed(
         cls,
         starting_agent: Agent[Any],
@@ -138,7 +142,7 @@ class Runner:
         place = _place(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         config = _with_handlers(run_config, error_handlers)
         driver = prepare(starting_agent, input, context, max_turns, config, hooks, place)
-        result = RunResultStreaming(driver)
+        result = driver.scope.graph.class_of(RunResultStreaming)(driver)
         result._start(drive_run(driver))
         return result
 

@@ -323,7 +323,17 @@ class RunState(Generic[T, A]):
         return state
 
     @classmethod
-    async def from_json(cls, agent: Agent[T], data: dict[str, Any], **options: Any) -> RunState[T]:
+    async def from_json(
+        cls,
+        agent: Agent[T],
+        data: dict[str, Any],
+        *,
+        context_override: Any = None,
+        context_deserializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        on_change: OnChange = "refuse",
+        keys: Iterable[SigningKey] | None = None,
+    ) -> RunState[T]:
         """Load a saved run from the object that `to_json` returned; see `from_string` for the options."""
         if not isinstance(data, dict):
             raise UnreadableState(f"A saved run is a JSON object, got {type(data).__name__}; for text use from_string.")
@@ -331,7 +341,15 @@ class RunState(Generic[T, A]):
             text = msgspec.json.encode(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise UnreadableState(f"This is not a saved run as JSON: {error}.") from None
-        return await cls.from_string(agent, text, **options)
+        return await cls.from_string(
+            agent,
+            text,
+            context_override=context_override,
+            context_deserializer=context_deserializer,
+            strict_context=strict_context,
+            on_change=on_change,
+            keys=keys,
+        )
 
     @staticmethod
     def peek(text: str | bytes) -> Peek:
@@ -396,7 +414,8 @@ def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig)
     context = saved_context.load_context(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
-    state = RunState(Journal(stored.facts.copy(), run, config.clock), AgentGraph(agent), context)
+    graph = AgentGraph(agent)
+    state: RunState[Any] = graph.class_of(RunState)(Journal(stored.facts.copy(), run, config.clock), graph, context)
     known = saved if saved.kind != saved_context.LEFT_OUT else None
     state.changes += fit(state._journal, state._graph, config.on_change)
     before = stored.before.snapshot if stored.before is not None else None
@@ -415,7 +434,8 @@ def left_by(scope: Scope) -> RunState[Any]:
     if writer is not None and writer.unwritten:  # put the stored facts first, as they are in the store
         waiting = {id(fact) for fact in writer.unwritten}
         journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
-    scope.control.state = state = RunState(journal, scope.graph, scope.ctx.context, outputs, scope.config.tracing)
+    kind = scope.graph.class_of(RunState)
+    scope.control.state = state = kind(journal, scope.graph, scope.ctx.context, outputs, scope.config.tracing)
     state._borrows = True
     state._heard, state._untold = len(journal.facts), tuple(scope.hooks.noted)
     if writer is not None:

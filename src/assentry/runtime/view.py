@@ -19,6 +19,8 @@ from ..core.transcript import (
     reply_text,
     said_items,
     text_or_items,
+    unanswered,
+    without,
     without_notes,
 )
 from ..definitions.agent import schema_of
@@ -68,7 +70,7 @@ class View:
 
     def class_of(self, own: type[K]) -> type[K]:
         """Return the class that stands for one of Assentry's own in this run."""
-        return self.graph.view_classes.get(own, own) if self.graph is not None else own
+        return self.graph.class_of(own) if self.graph is not None else own
 
     def agent(self, turn: Turn) -> Any:
         """Return the agent of a turn; its name if no agents are available."""
@@ -162,6 +164,31 @@ class View:
         talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)
         heard = [item for entry in talk for item in entry_items(entry)]
         return drop_unanswered(heard + [item for said in self.run.unheard for item in said_items(said)])
+
+    def filtered_list(self, *, as_heard: bool) -> tuple[list[Item], list[Item]]:
+        """Return the input and the generated items as input for another run, as input filters of handoffs left them.
+
+        With `as_heard`, items of earlier turns that a filter left out are left out; else only its choice of the input
+        and of the handoff's own turn counts.
+        """
+        given: list[Item] = []
+        made: list[Item] = []
+        last = 0
+        for entry in self.run.entries:
+            items = entry_items(entry)
+            if type(entry) is f.HandedOff and entry.history:
+                first, since = (len(items), len(items)) if entry.split is None else entry.split
+                given, made = items[:first], items[first:] if as_heard else made[:last] + items[since:]
+            elif type(entry) is Turn:
+                last = len(made)
+                made += items
+            elif type(entry) is f.Said and not made:
+                given += items
+            else:
+                made += items
+        made += [item for said in self.run.unheard for item in said_items(said)]
+        out = unanswered(given + made)
+        return [item for n, item in enumerate(given) if n not in out], without(made, {n - len(given) for n in out})
 
     def output(self) -> Any:
         """Return the final output; None while there is none."""

@@ -305,7 +305,7 @@ def _end_of_turn(event: native.RealtimeModelTurnEndedEvent) -> Iterator[Realtime
 
 
 def _usage_shown(usage: OwnUsage) -> Usage:
-    return usage
+    return Usage.of(usage)
 
 
 def _mapping(given: Any, name: str) -> Mapping[str, Any] | None:

@@ -128,7 +128,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
 
 
 async def _extract_output(scope: Scope, inside: Path, extract: Extractor) -> Any:
-    value = extract(RunResult(scope, inside))
+    value = extract(scope.graph.class_of(RunResult)(scope, inside))
     return await value if inspect.isawaitable(value) else value
 
 

@@ -121,7 +121,8 @@ def _parse_reply(placed: PlacedAgent, turn: Turn, refusals: bool) -> Any:
     if refusal is not None:
         raise ModelRefused(
             f"The model refused to {f'give {shape.name}' if shape is not None else 'answer'}: "
-            f"{shortened(refusal.rstrip('.'), 200)}. Resume error.state after state.add_input(...) to go on."
+            f"{shortened(refusal.rstrip('.'), 200)}. Resume error.state after state.add_input(...) to go on.",
+            refusal=refusal,
         )
     return reply_text(reply) if shape is None else shape.parse(reply_text(reply))
 

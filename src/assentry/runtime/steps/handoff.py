@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -24,12 +24,20 @@ Path = tuple[str, ...]
 Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 
-def hand_over(scope: Scope, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
+class ChosenHistory(NamedTuple):
+    """The conversation that an input filter chose; empty without a filter."""
+
+    items: Raw = f.NOTHING
+    split: tuple[int, int] | None = None
+    """The numbers of items that are input, and that are input or of earlier turns."""
+
+
+def hand_over(scope: Scope, path: Path, state: CallState, tool: Handoff, chosen: ChosenHistory) -> str:
     """Record that the other agent is the active agent, and return its name."""
     journal = scope.journal
     target: Agent[Any] = tool.agent
     to = scope.graph.place(target)
-    journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
+    journal.add(f.HandedOff(state.call.id, to, chosen.items, target.name, chosen.split, at=journal.now(), path=path))
     return target.name
 
 
@@ -41,18 +49,21 @@ def check_filter(scope: Scope, path: Path, tool: Handoff) -> None:
         raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
 
 
-async def filter_history(scope: Scope, path: Path, state: CallState, tool: Handoff) -> Raw:
+async def filter_history(scope: Scope, path: Path, state: CallState, tool: Handoff) -> ChosenHistory:
     """Return the conversation that the input filter chose for the next agent; empty without a filter."""
     choose = _filter(scope, tool)
     if choose is None:
-        return f.NOTHING
+        return ChosenHistory()
     run = scope.run_at(path)
     chosen = choose(HandoffInputData(*_handoff_data(scope.view(path), run, state, tool.agent), scope.ctx))
-    items = accepted_items(_items(await chosen if inspect.isawaitable(chosen) else chosen))
+    parts = _items(await chosen if inspect.isawaitable(chosen) else chosen)
+    items = accepted_items([item for part in parts for item in part])
     if not items and not run.unheard:
         raise UsageError("The input_filter left nothing that the next agent could hear.")
     try:
-        return input_json(items)
+        given, before = ({id(item) for item in part} for part in parts[:2])
+        first = sum(id(item) in given for item in items)
+        return ChosenHistory(input_json(items), (first, first + sum(id(item) in before for item in items)))
     except InvalidInput as error:
         raise InvalidInput(f"What the input_filter gave cannot be heard: {error}") from None
 
@@ -87,7 +98,8 @@ def _is_input(entry: TranscriptEntry) -> bool:
     return type(entry) is f.Said or (type(entry) is Turn and type(entry.reply) is f.Proposed)
 
 
-def _items(data: Any) -> list[Item]:
+def _items(data: Any) -> tuple[list[Item], ...]:
+    """Return the items that a filter gave: the input, those of earlier turns, and those of the handoff's turn."""
     if not isinstance(data, HandoffInputData):
         raise UsageError(f"An input_filter must return HandoffInputData, and gave {described(data)}.")
     last = data.new_items if data.input_items is None else data.input_items
@@ -98,7 +110,7 @@ def _items(data: Any) -> list[Item]:
         if not _all(items, RunItem):
             raise UsageError(f"An input_filter must give run items, and gave {described(items)}.")
     history: list[Item] = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-    return history + [item.to_input_item() for items in made for item in items]
+    return history, *([item.to_input_item() for item in items] for items in made)
 
 
 def _all(items: Any, kind: type[Any]) -> bool:

@@ -94,7 +94,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     saw = None if effect.saw == run.said and scope.journal.writer is None else effect.saw
     scope.journal.add(make_reply(scope, run, reply, saw, offer, path))
     if hooked:
-        kind = scope.graph.view_classes.get(ModelResponse, ModelResponse)
+        kind = scope.graph.class_of(ModelResponse)
         shown = kind(reply.output, reply.usage, reply.response_id) if kind is not ModelResponse else reply
         await scope.hooks.tell(scope.ctx, "llm_end", agent, shown)
 
