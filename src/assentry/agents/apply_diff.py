@@ -11,7 +11,7 @@ __all__ = ["apply_diff"]
 
 
 def apply_diff(input: str, diff: str, mode: Literal["default", "create"] = "default") -> str:
-    """Return the text with a diff applied; see `assentry.apply_diff`. As in the SDK, a new file ends without a break."""
+    """Return the text with a diff applied; see `assentry.apply_diff`. A new file has no last line break."""
     made = patch_format.apply_diff("" if mode == "create" else input, diff, mode)
     return made.removesuffix("\n") if mode == "create" else made
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, TypeAlias, overload
 
 from typing_extensions import TypedDict
 
@@ -473,7 +473,8 @@ class ApprovalFunctionResult(TypedDict):
     reason: NotRequired[str]
 
 
-ShellOnApprovalFunctionResult = ApplyPatchOnApprovalFunctionResult = ApprovalFunctionResult
+ShellOnApprovalFunctionResult: TypeAlias = ApprovalFunctionResult
+ApplyPatchOnApprovalFunctionResult: TypeAlias = ApprovalFunctionResult
 ShellApprovalFunction = Callable[[RunContextWrapper[Any], ShellActionRequest, str], bool | Awaitable[bool]]
 """A function that says if a shell call needs a person's approval."""
 ShellOnApprovalFunction = Callable[
