@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -473,6 +474,21 @@ async def test_markers_and_mapper_of_a_nested_history_can_be_chosen() -> None:
     assert mapped == [{"role": "user", "content": "go\nnow"}]
 
 
+async def test_a_filter_gets_a_text_as_it_was_given() -> None:
+    seen: list[Any] = []
+
+    def look(data: Any) -> Any:
+        seen.append(data.input_history)
+        return data
+
+    for given in ("go", [{"role": "user", "content": "go"}]):
+        other = Agent(name="Other", model=ScriptedModel(["bye"]))
+        first = travel(call("transfer_to_other"), handoffs=[handoff(other, input_filter=look)])
+        await OwnRunner.run(first, given)  # type: ignore[arg-type]
+        assert heard(other)[0] == {"role": "user", "content": "go"}
+    assert seen == ["go", ({"role": "user", "content": "go"},)]
+
+
 def test_instructions_for_handoffs_come_before_the_agent_s_own() -> None:
     assert prompt_with_handoff_instructions("Be kind.").startswith(RECOMMENDED_PROMPT_PREFIX)
     assert "transfer_to_<agent_name>" in RECOMMENDED_PROMPT_PREFIX
@@ -512,6 +528,18 @@ async def test_an_output_schema_has_the_methods_of_the_sdk() -> None:
         AgentOutputSchema(str).json_schema()
     result = await OwnRunner.run(travel('{"city": "Rome", "days": 1}', output_type=schema), "go")
     assert result.final_output == Trip(city="Rome", days=1)
+
+
+async def test_a_dataclass_is_wrapped_as_in_the_sdk_and_a_model_is_not() -> None:
+    @dataclass
+    class Score:
+        points: int
+
+    assert list(AgentOutputSchema(Score).json_schema()["properties"]) == ["response"]
+    assert list(AgentOutputSchema(Trip).json_schema()["properties"]) == ["city", "days"]
+    assert AgentOutputSchema(Score).validate_json('{"response": {"points": 3}}') == Score(3)
+    result = await OwnRunner.run(travel('{"response": {"points": 3}}', output_type=Score), "go")
+    assert result.final_output == Score(3)
 
 
 def test_a_file_search_takes_its_options_in_the_order_of_the_sdk() -> None:
