@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
 
+from assentry import RunConfig, RunState
 from assentry import Runner as OwnRunner
-from assentry import RunState
 from assentry.agents.absent import NotInAssentry
 from assentry.agents.agent import Agent, ToolsToFinalOutputResult
 from assentry.agents.agent_output import AgentOutputSchema
 from assentry.agents.agent_tool_input import STRUCTURED_INPUT_PREAMBLE
+from assentry.agents.apply_diff import apply_diff
+from assentry.agents.extensions import ToolOutputTrimmer
 from assentry.agents.extensions.handoff_filters import remove_all_tools
 from assentry.agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX, prompt_with_handoff_instructions
 from assentry.agents.handoffs import (
@@ -26,6 +29,7 @@ from assentry.agents.handoffs import (
     set_conversation_history_wrappers,
 )
 from assentry.agents.lifecycle import AgentHooks, AgentHooksBase, RunHooks
+from assentry.agents.repl import run_demo_loop
 from assentry.agents.run_context import RunContextWrapper
 from assentry.agents.tool import ApplyPatchTool, FileSearchTool, FunctionTool, ShellTool, function_tool
 from assentry.agents.tool_context import ToolContext
@@ -34,6 +38,7 @@ from assentry.agents.tool_guardrails import (
     ToolInputGuardrailData,
     tool_input_guardrail,
 )
+from assentry.definitions.model_input import CallModelData, ModelInputData
 from assentry.errors import AssentryError, DefinitionChanged, InvalidDefinition, UsageError
 from assentry.testing import ScriptedModel, call
 from tests.runtime.test_servers import Server
@@ -134,8 +139,8 @@ async def test_a_field_that_is_assigned_is_offered_judged_and_fingerprinted() ->
     tool = function_tool(work)
     agent = travel(call("work", {"x": 1}), "done", tools=[tool])
     before = tool.fingerprint
-    tool.needs_approval = True  # type: ignore[misc]
-    tool.description = "Work hard."  # type: ignore[misc]
+    tool.needs_approval = True
+    tool.description = "Work hard."
     assert tool.fingerprint == function_tool(work, description_override="Work hard.", needs_approval=True).fingerprint
     assert tool.fingerprint != before
     result = await OwnRunner.run(agent, "go")
@@ -147,7 +152,7 @@ async def test_a_field_that_is_assigned_is_offered_judged_and_fingerprinted() ->
 async def test_a_tool_can_be_disabled_after_the_agent_was_made() -> None:
     tool = function_tool(work)
     agent = travel("done", tools=[tool])
-    tool.is_enabled = False  # type: ignore[misc]
+    tool.is_enabled = False
     await OwnRunner.run(agent, "go")
     model: Any = agent.model
     assert not model.requests[0].tools
@@ -172,8 +177,8 @@ async def test_an_approval_is_not_for_a_tool_that_was_assigned_another_definitio
     saved = (await OwnRunner.run(asked, "go")).to_state()
     saved.approve(saved.get_interruptions()[0])
     tool = function_tool(work)
-    tool.needs_approval = True  # type: ignore[misc]
-    tool.description = "Something else."  # type: ignore[misc]
+    tool.needs_approval = True
+    tool.description = "Something else."
     with pytest.raises(DefinitionChanged):
         await RunState.from_string(travel("done", tools=[tool]), saved.to_string())
 
@@ -194,7 +199,7 @@ async def test_another_function_can_be_put_in_the_place_of_a_tool_s_own() -> Non
     async def logged(ctx: Any, text: str) -> str:
         return f"logged: {await before(ctx, text)}"
 
-    tool.on_invoke_tool = logged  # type: ignore[method-assign,misc,assignment]
+    tool.on_invoke_tool = logged
     agent = travel(call("work", {"x": 2}), "done", tools=[tool])
     await OwnRunner.run(agent, "go")
     assert heard(agent)[-1]["output"] == "logged: worked 2"
@@ -406,7 +411,7 @@ def test_a_handoff_has_the_names_of_the_sdk() -> None:
     assert isinstance(to, Handoff)
     assert (to.tool_name, to.agent_name) == ("transfer_to_billing_desk", "Billing Desk")
     assert "Bills." in to.tool_description and to.input_json_schema["properties"] == {}
-    to.tool_name = "bills"  # type: ignore[misc]
+    to.tool_name = "bills"
     assert to.spec.name == "bills"
     with pytest.raises(UsageError, match=r"made with handoff\(agent"):
         Handoff(tool_name="x", tool_description="", input_json_schema={}, agent_name="x")
@@ -469,6 +474,21 @@ async def test_markers_and_mapper_of_a_nested_history_can_be_chosen() -> None:
     assert mapped == [{"role": "user", "content": "go\nnow"}]
 
 
+async def test_a_filter_gets_a_text_as_it_was_given() -> None:
+    seen: list[Any] = []
+
+    def look(data: Any) -> Any:
+        seen.append(data.input_history)
+        return data
+
+    for given in ("go", [{"role": "user", "content": "go"}]):
+        other = Agent(name="Other", model=ScriptedModel(["bye"]))
+        first = travel(call("transfer_to_other"), handoffs=[handoff(other, input_filter=look)])
+        await OwnRunner.run(first, given)  # type: ignore[arg-type]
+        assert heard(other)[0] == {"role": "user", "content": "go"}
+    assert seen == ["go", ({"role": "user", "content": "go"},)]
+
+
 def test_instructions_for_handoffs_come_before_the_agent_s_own() -> None:
     assert prompt_with_handoff_instructions("Be kind.").startswith(RECOMMENDED_PROMPT_PREFIX)
     assert "transfer_to_<agent_name>" in RECOMMENDED_PROMPT_PREFIX
@@ -510,6 +530,18 @@ async def test_an_output_schema_has_the_methods_of_the_sdk() -> None:
     assert result.final_output == Trip(city="Rome", days=1)
 
 
+async def test_a_dataclass_is_wrapped_as_in_the_sdk_and_a_model_is_not() -> None:
+    @dataclass
+    class Score:
+        points: int
+
+    assert list(AgentOutputSchema(Score).json_schema()["properties"]) == ["response"]
+    assert list(AgentOutputSchema(Trip).json_schema()["properties"]) == ["city", "days"]
+    assert AgentOutputSchema(Score).validate_json('{"response": {"points": 3}}') == Score(3)
+    result = await OwnRunner.run(travel('{"response": {"points": 3}}', output_type=Score), "go")
+    assert result.final_output == Score(3)
+
+
 def test_a_file_search_takes_its_options_in_the_order_of_the_sdk() -> None:
     tool = FileSearchTool(["vs_1"], 3, True)
     assert tool.include == ("file_search_call.results",) and tool.config["max_num_results"] == 3
@@ -529,7 +561,7 @@ async def test_nobody_is_asked_about_a_shell_unless_the_program_says_so() -> Non
     await OwnRunner.run(travel(call("shell", {"commands": ["ls"]}), "done", tools=[shell]), "go")
     assert ran == [["ls"]]
     judged = ShellTool(executor=execute)
-    judged.needs_approval = lambda ctx, action, call_id: action.commands == ["rm"]  # type: ignore[misc]
+    judged.needs_approval = lambda ctx, action, call_id: action.commands == ["rm"]
     agent = travel(call("shell", {"commands": ["ls"]}), call("shell", {"commands": ["rm"]}), tools=[judged])
     result = await OwnRunner.run(agent, "go")
     assert [item.tool_name for item in result.interruptions] == ["shell"]
@@ -566,3 +598,53 @@ async def test_the_model_is_given_the_output_s_schema_under_the_sdk_s_name() -> 
 def test_a_module_that_is_not_here_says_what_to_do(module: str) -> None:
     with pytest.raises(NotInAssentry, match=r"is not in Assentry\. .* See docs"):
         importlib.import_module(f"assentry.agents.{module}")
+
+
+# -- extensions ---------------------------------------------------------------------------------------
+
+
+async def test_long_outputs_of_earlier_turns_are_shortened_for_the_model_and_kept_whole() -> None:
+    @function_tool
+    def read(page: int) -> str:
+        return "x" * 1000
+
+    trim = ToolOutputTrimmer(recent_turns=1, max_output_chars=100, preview_chars=5)
+    agent = travel(call("read", {"page": 1}), "one", call("read", {"page": 2}), "two", tools=[read])
+    config = RunConfig(call_model_input_filter=trim)
+    first = await OwnRunner.run(agent, "go", run_config=config)
+    talk = [*first.to_input_list(), {"role": "user", "content": "on"}]
+    result = await OwnRunner.run(agent, talk, run_config=config)
+    outputs = [item["output"] for item in heard(agent) if item.get("type") == "function_call_output"]
+    assert outputs[0].startswith("[Trimmed: read output — 1000 chars") and outputs[0].endswith("\nxxxxx...")
+    assert outputs[1] == "x" * 1000
+    assert [item["output"] for item in result.to_input_list() if "output" in item] == ["x" * 1000] * 2
+
+
+async def test_only_the_outputs_of_named_tools_are_shortened() -> None:
+    items = [
+        {"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "x" * 900},
+        {"role": "user", "content": "go"},
+    ]
+    data = CallModelData(ModelInputData(items, None), travel(), None)
+    assert ToolOutputTrimmer(recent_turns=1, trimmable_tools="b")(data).input == items
+    assert ToolOutputTrimmer(recent_turns=1, trimmable_tools=["a"])(data).input != items
+    assert ToolOutputTrimmer()(data).input == items
+    with pytest.raises(InvalidDefinition, match="recent_turns"):
+        ToolOutputTrimmer(recent_turns=0)
+
+
+def test_a_new_file_has_no_last_line_end() -> None:
+    assert apply_diff("", "+one\n+two", mode="create") == "one\ntwo"
+    assert apply_diff("one\ntwo\n", "@@\n one\n-two\n+three\n") == "one\nthree\n"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_demo_loop_talks_asks_about_calls_and_ends(stream: bool, monkeypatch: Any, capsys: Any) -> None:
+    said = iter(["hello", "y", "", "again", "EXIT"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(said))
+    agent = travel(call("work", {"x": 1}), "Done.", "Bye.", tools=[function_tool(work, needs_approval=True)])
+    await run_demo_loop(agent, stream=stream)
+    printed = capsys.readouterr().out
+    assert "Done." in printed and "Bye." in printed
+    assert heard(agent)[-1] == {"role": "user", "content": "again"}

@@ -16,11 +16,13 @@ from ..definitions.agent import ToolsToFinalOutputResult
 from ..definitions.agent_tool import AgentBase, AgentTool, Extractor
 from ..definitions.context import RunContextWrapper
 from ..definitions.item import ViewClasses
+from ..definitions.output import AgentOutputSchema
 from ..definitions.prompt import DynamicPromptFunction, Prompt, resolve_prompt
 from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool
 from ..errors import UsageError
 from ..models.model import ToolSpec
 from .absent import find_absent
+from .agent_output import WrappingOutputSchema
 from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
 from .assignable import AssignableTool, TextOfOutput, same_names
 from .handoffs import Handoff, handoff
@@ -137,6 +139,8 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     """A model with instructions, tools, and other agents to hand over to; with the SDK's order of options."""
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
+    gives_text: ClassVar[bool] = True
+    output_schema_class: ClassVar[type[AgentOutputSchema]] = WrappingOutputSchema
     output_name: ClassVar[str | None] = "final_output"
     model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)

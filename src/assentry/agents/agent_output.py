@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 from ..definitions.output import AgentOutputSchema as NativeOutputSchema
 from ..definitions.output import AgentOutputSchemaBase
@@ -12,12 +12,20 @@ from .absent import find_absent
 __all__ = ["AgentOutputSchema", "AgentOutputSchemaBase"]
 
 
+class WrappingOutputSchema(NativeOutputSchema):
+    """The form of a final output for a run, with the wrapper where the SDK has it: for all but models and dicts."""
+
+    def _is_always_wrapped(self) -> bool:
+        kind = get_origin(self.output_type) or self.output_type
+        return not (isinstance(kind, type) and (issubclass(kind, dict) or hasattr(kind, "model_fields")))
+
+
 class AgentOutputSchema(AgentOutputSchemaBase):
     """The form of an agent's final output, with the SDK's methods; see `assentry.AgentOutputSchema`."""
 
     def __init__(self, output_type: Any, strict_json_schema: bool = True) -> None:
         self.output_type = output_type
-        self._native = NativeOutputSchema(output_type, strict_json_schema)
+        self._native = WrappingOutputSchema(output_type, strict_json_schema)
 
     def adapted(self) -> NativeOutputSchema:
         """Return the schema in the form that a run uses."""

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, TypeAlias, overload
 
 from typing_extensions import TypedDict
 
@@ -129,9 +129,17 @@ class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
     custom_data_extractor: ClassVar[None] = None
     timeout_behavior: ToolTimeoutBehavior
     timeout_error_function: FailureText | None
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # these can be assigned
+        name: str
+        description: str
+        params_json_schema: dict[str, Any]
+        is_enabled: Enabled
+        needs_approval: Rule
+        strict_json_schema: bool
         tool_input_guardrails: Sequence[ToolInputGuardrail]
         tool_output_guardrails: Sequence[ToolOutputGuardrail]
+        timeout_seconds: float | None
+        on_invoke_tool: Callable[[ToolContext[Any], str], Awaitable[Any]]
 
     def __init__(
         self,
@@ -202,24 +210,26 @@ class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
             super()._set(part, made)
 
     @property
-    def timeout_seconds(self) -> float | None:
-        """The seconds that the body may take."""
-        return self.timeout
-
-    @property
     def qualified_name(self) -> str:
         """The tool's name."""
         return self.name
 
-    @property
-    def on_invoke_tool(self) -> Callable[[ToolContext[Any], str], Awaitable[Any]]:
-        """A function of context and JSON text that calls the tool as it is now, through the gate and the door.
+    if not TYPE_CHECKING:
 
-        A call that needs a person's approval is refused, because it could not wait for it.
-        """
-        from .tool_call import call_tool
+        @property
+        def timeout_seconds(self) -> float | None:
+            """The seconds that the body may take."""
+            return self.timeout
 
-        return functools.partial(call_tool, copy.copy(self))
+        @property
+        def on_invoke_tool(self) -> Callable[[ToolContext[Any], str], Awaitable[Any]]:
+            """A function of context and JSON text that calls the tool as it is now, through the gate and the door.
+
+            A call that needs a person's approval is refused, because it could not wait for it.
+            """
+            from .tool_call import call_tool
+
+            return functools.partial(call_tool, copy.copy(self))
 
 
 def _taken(options: dict[str, Any]) -> dict[str, Any]:
@@ -463,7 +473,8 @@ class ApprovalFunctionResult(TypedDict):
     reason: NotRequired[str]
 
 
-ShellOnApprovalFunctionResult = ApplyPatchOnApprovalFunctionResult = ApprovalFunctionResult
+ShellOnApprovalFunctionResult: TypeAlias = ApprovalFunctionResult
+ApplyPatchOnApprovalFunctionResult: TypeAlias = ApprovalFunctionResult
 ShellApprovalFunction = Callable[[RunContextWrapper[Any], ShellActionRequest, str], bool | Awaitable[bool]]
 """A function that says if a shell call needs a person's approval."""
 ShellOnApprovalFunction = Callable[

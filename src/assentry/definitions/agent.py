@@ -114,6 +114,10 @@ class Agent(AgentBase[T], Generic[T]):
     """The classes that runs of such an agent show their items, replies, results and states in, by Assentry's own.
 
     It is empty for Assentry's own classes. The agent that a run begins with decides for the whole run."""
+    gives_text: ClassVar[bool] = False
+    """True if input filters get a run's input as text if it was one text; False if they always get items."""
+    output_schema_class: ClassVar[type[AgentOutputSchema]] = AgentOutputSchema
+    """The class of the schema that is made of an output type."""
     output_name: ClassVar[str | None] = None
     """The name under which the model is given the schema of the output; None for the name of the type."""
 
@@ -403,7 +407,7 @@ def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
     if not isinstance(kind, AgentOutputSchema):
         if agent._shape is None or agent._shape[0] is not kind:
             own = isinstance(kind, AgentOutputSchemaBase)
-            agent._shape = kind, kind.adapted() if own else AgentOutputSchema(kind)
+            agent._shape = kind, kind.adapted() if own else agent.output_schema_class(kind)
         kind = agent._shape[1]
     return None if kind.is_plain_text() else kind
 

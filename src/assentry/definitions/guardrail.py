@@ -14,7 +14,6 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ..core import allowed
-from ..core.transcript import Item
 from ..core.wording import described
 from ..errors import UsageError
 from .context import RunContextWrapper, ToolContext
@@ -37,9 +36,8 @@ class GuardrailFunctionOutput(Struct, frozen=True):
         allowed.check_option(type(self).__name__, "tripwire_triggered", self.tripwire_triggered, allowed.BOOL)
 
 
-InputCheck = Callable[
-    [RunContextWrapper[Any], Any, str | list[Item]], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]
-]
+InputCheck = Callable[[RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]]
+"""A function of context, agent and input: a text, or a list of items."""
 OutputCheck = Callable[[RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]]
 
 
@@ -78,7 +76,7 @@ class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
         super().__post_init__()
         allowed.check_option(type(self).__name__, "run_in_parallel", self.run_in_parallel, allowed.BOOL)
 
-    async def run(self, agent: Any, input: str | list[Item], context: RunContextWrapper[T]) -> InputGuardrailResult:
+    async def run(self, agent: Any, input: str | list[Any], context: RunContextWrapper[T]) -> InputGuardrailResult:
         """Check an input outside of a run, as in a test."""
         return InputGuardrailResult(self, await self.look(GuardrailFunctionOutput, context, agent, input))
 

@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from ..core.facts import Verdict
-from ..core.transcript import Item
-from ..models.model import ModelResponse
 from .context import AgentHookContext, RunContextWrapper, ToolContext
 from .item import ToolApprovalItem
 from .tool import Tool
@@ -40,12 +38,12 @@ class RunHooks(Generic[T]):
         """Run after a tool has ended. `result` is the tool's output, or the text that the model gets instead."""
 
     async def on_llm_start(
-        self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Item]
+        self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Any]
     ) -> None:
         """Run before the model is called."""
 
-    async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: ModelResponse) -> None:
-        """Run after the model has replied."""
+    async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: Any) -> None:
+        """Run after the model has replied. `response` is a `ModelResponse`."""
 
     async def on_approval_requested(self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem) -> None:
         """Run after a question to a person was recorded."""
@@ -81,12 +79,12 @@ class AgentHooks(Generic[T]):
         """Run after one of the agent's tools has ended."""
 
     async def on_llm_start(
-        self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Item]
+        self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Any]
     ) -> None:
         """Run before the agent's model is called."""
 
-    async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: ModelResponse) -> None:
-        """Run after the agent's model has replied."""
+    async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: Any) -> None:
+        """Run after the agent's model has replied. `response` is a `ModelResponse`."""
 
     async def on_approval_requested(self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem) -> None:
         """Run after a question about one of the agent's calls was recorded."""

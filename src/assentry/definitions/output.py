@@ -80,6 +80,10 @@ class AgentOutputSchema:
         """Return True if the output is the model's text, unchanged."""
         return self.output_type is str
 
+    def _is_always_wrapped(self) -> bool:
+        """Return True if the model must answer with the wrapper also if the type's JSON is an object."""
+        return False
+
     def parse(self, text: str) -> Any:
         """Return the model's text as an instance of the type, or raise `InvalidOutput`."""
         try:
@@ -145,7 +149,7 @@ class AgentOutputSchema:
         root = schema
         while "$ref" in root:  # providers want an object at the root, not a reference
             root = definitions[referred(root)]
-        wraps = root.get("type") != "object"
+        wraps = root.get("type") != "object" or self._is_always_wrapped()
         if wraps:
             root = {"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]}
             root["additionalProperties"] = False

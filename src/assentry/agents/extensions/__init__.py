@@ -1,1 +1,5 @@
-"""The module `agents.extensions`."""
+"""The names of `agents.extensions`."""
+
+from .tool_output_trimmer import ToolOutputTrimmer
+
+__all__ = ["ToolOutputTrimmer"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from ...core import facts as f
 from ...core.run import CallState, Run, TranscriptEntry, Turn
-from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text
+from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text, text_or_items
 from ...core.wording import described
 from ...definitions.agent import Agent
 from ...definitions.handoff import Handoff, HandoffInputData, InputFilter
@@ -21,7 +22,7 @@ from ..value import input_json
 from ..view import View
 
 Path = tuple[str, ...]
-Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
+Heard = tuple[str | tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 
 class ChosenHistory(NamedTuple):
@@ -80,7 +81,9 @@ def _handoff_data(view: View, run: Run, state: CallState, target: Agent[Any]) ->
     entries = run.entries
     first = max((n for n, entry in enumerate(entries) if type(entry) is f.HandedOff and entry.history), default=0)
     since = max((n for n, entry in enumerate(entries) if n >= first and _is_input(entry)), default=first - 1) + 1
-    given = [item for entry in entries[first:since] for item in entry_items(entry)]
+    heard = entries[first:since]
+    text = _as_given(heard) if view.graph is not None and view.graph.root.gives_text else None
+    given = text if text is not None else tuple(item for entry in heard for item in entry_items(entry))
     turns = [entry for entry in entries[since:] if type(entry) is Turn and entry is not state.turn]
     agent = view.agent(state.turn)
     words = ran_text(state, handed_text(target.name))
@@ -88,7 +91,14 @@ def _handoff_data(view: View, run: Run, state: CallState, target: Agent[Any]) ->
     before = tuple(item for turn in turns for item in view.turn_items(turn))
     outputs = (over if each is state else view.output_of(each) for each in state.turn.calls)
     here = [*view.reply_items(state.turn), *(output for output in outputs if output is not None)]
-    return tuple(given), before, tuple(here)
+    return given, before, tuple(here)
+
+
+def _as_given(entries: Sequence[TranscriptEntry]) -> str | None:
+    """Return the run's input if it is one text; None if it is more than that."""
+    said = entries[0] if len(entries) == 1 else None
+    text = text_or_items(said) if type(said) is f.Said and said.by == "user" else None
+    return text if isinstance(text, str) else None
 
 
 def _is_input(entry: TranscriptEntry) -> bool:
