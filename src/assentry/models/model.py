@@ -105,7 +105,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
             except (ValidationError, SystemError):  # some msgspecs raise it for an integer that no float can hold
                 fits = False
             if not fits:
-                kind = type(self).__annotations__[name].removesuffix(" | None")
+                kind = ModelSettings.__annotations__[name].removesuffix(" | None")
                 raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}; it is of type {kind}.")
         if self.timeout is not None:
             allowed.check_option("ModelSettings", "timeout", self.timeout, allowed.POSITIVE_SECONDS)
