@@ -446,3 +446,15 @@ async def test_a_prompt_without_a_model_names_its_own(server: OpenAIServer) -> N
         await Runner.run(Agent("a", prompt={"id": "pmpt_1"}), "Hello?")
         await Runner.run(Agent("a", model="gpt-4o", prompt={"id": "pmpt_1"}), "Hello?")
         assert "model" not in server.bodies[0] and server.bodies[1]["model"] == "gpt-4o"
+
+
+async def test_the_chat_api_gets_no_setting_that_it_does_not_have(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client_of(server) as client:
+        server.script(chat_server.saying("Yes."))
+        settings = ModelSettings(truncation="auto", reasoning=Reasoning(effort="low", summary="auto"))
+        agent = Agent("a", model=OpenAIChatCompletionsModel("llama", client), model_settings=settings)
+        await Runner.run(agent, "Hello?")
+    assert server.bodies[0]["reasoning_effort"] == "low" and "truncation" not in server.bodies[0]
+    assert ["truncation" in caplog.text, "'summary' of reasoning" in caplog.text] == [True, True]

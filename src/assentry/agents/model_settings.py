@@ -29,9 +29,10 @@ RAW_USAGE = (
 
 
 class SentSettings(own.ModelSettings, frozen=True, kw_only=True):
-    """Settings as a model gets them. As in the SDK, the Responses API gets no penalties, which it does not know."""
+    """Settings as a model gets them. As in the SDK, a provider gets none that it does not know."""
 
     SENT_IN_BODY: ClassVar[tuple[str, ...]] = ()
+    STRICT: ClassVar[bool] = False
 
 
 class ReasoningObject:

@@ -57,6 +57,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
     SENT_IN_BODY: ClassVar[tuple[str, ...]] = ("frequency_penalty", "presence_penalty")
     """The settings that the Responses API gets although OpenAI's client has no parameter for them."""
+    STRICT: ClassVar[bool] = True
+    """True if a setting that a provider does not have is an error; else it is left out, with a warning in the log."""
 
     temperature: float | None = None
     top_p: float | None = None
