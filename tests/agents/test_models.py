@@ -458,3 +458,11 @@ async def test_the_chat_api_gets_no_setting_that_it_does_not_have(
         await Runner.run(agent, "Hello?")
     assert server.bodies[0]["reasoning_effort"] == "low" and "truncation" not in server.bodies[0]
     assert ["truncation" in caplog.text, "'summary' of reasoning" in caplog.text] == [True, True]
+
+
+async def test_a_refusal_is_an_error_also_where_the_output_is_text() -> None:
+    words = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
+    with pytest.raises(assentry.ModelRefused, match="I will not"):
+        await Runner.run(Agent("a", model=ScriptedModel([[words]])), "go")
+    native = await assentry.Runner.run(assentry.Agent("a", model=ScriptedModel([[words]])), "go")
+    assert native.final_output == "I will not."

@@ -138,6 +138,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
 
     view_classes: ClassVar[ViewClasses] = VIEW_CLASSES
     output_name: ClassVar[str | None] = "final_output"
+    raises_refusals: ClassVar[bool] = True
     model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
