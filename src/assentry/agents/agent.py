@@ -142,6 +142,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     gives_text: ClassVar[bool] = True
     output_schema_class: ClassVar[type[AgentOutputSchema]] = WrappingOutputSchema
     output_name: ClassVar[str | None] = "final_output"
+    raises_refusals: ClassVar[bool] = True
     model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)
     mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())

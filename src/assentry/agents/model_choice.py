@@ -8,7 +8,6 @@ from typing import Any
 from ..models.default import VARIABLE, default_model
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
-from ..models.openai_responses import OpenAIResponsesModel
 from .models.default_models import (
     OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME,
     get_default_model,
@@ -51,7 +50,4 @@ def provided_model(whose: str, model: Any, provider: Any) -> Model:
     if model is not None:
         return model_from(whose, model)
     named = OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME in os.environ and not os.environ.get(VARIABLE)
-    found = default_model(whose, get_default_model(), always=named)
-    if type(found) is OpenAIResponsesModel:  # made for this run, so nobody else sees the change
-        found.model_is_explicit = False
-    return found
+    return default_model(whose, get_default_model(), always=named)

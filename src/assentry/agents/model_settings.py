@@ -29,12 +29,37 @@ RAW_USAGE = (
 
 
 class SentSettings(own.ModelSettings, frozen=True, kw_only=True):
-    """Settings as a model gets them. As in the SDK, the Responses API gets no penalties, which it does not know."""
+    """Settings as a model gets them. As in the SDK, a provider gets none that it does not know."""
 
     SENT_IN_BODY: ClassVar[tuple[str, ...]] = ()
+    STRICT: ClassVar[bool] = False
 
 
-class ModelSettings(own.ModelSettings, frozen=False, kw_only=False):  # type: ignore[misc]
+class ReasoningObject:
+    """Settings whose `reasoning` is an object of OpenAI's client, made when it is first read."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        @property
+        def reasoning(self) -> Any:
+            """The settings of reasoning, as an object of OpenAI's client; a dict if the client is not installed."""
+            held = _reasoning.__get__(self)
+            if isinstance(held, Mapping):
+                held = reasoning_object(held)
+                _reasoning.__set__(self, held)
+            return held
+
+        @reasoning.setter
+        def reasoning(self, value: Any) -> None:
+            _reasoning.__set__(self, value)
+
+
+_reasoning: Any = own.ModelSettings.reasoning
+
+
+class ModelSettings(ReasoningObject, own.ModelSettings, frozen=False, kw_only=False):  # type: ignore[misc]
     """Settings of a model call, in the SDK's order and with its objects. They may be changed until a run begins."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]] = {}
@@ -100,7 +125,6 @@ class ModelSettings(own.ModelSettings, frozen=False, kw_only=False):  # type: ig
     def __post_init__(self) -> None:
         choice: Any = self.tool_choice
         retry: Any = self.retry
-        reasoning: Any = self.reasoning
         if isinstance(choice, Mapping):
             allowed.check_names("ModelSettings", choice, ("server_label", "name"), within="tool_choice.")
             self.tool_choice = MCPToolChoice(**choice)
@@ -108,14 +132,19 @@ class ModelSettings(own.ModelSettings, frozen=False, kw_only=False):  # type: ig
             allowed.check_names("ModelSettings", retry, ("max_retries", "backoff", "policy"), within="retry.")
             self.retry = ModelRetrySettings(**retry)
         self.as_sent()
-        if isinstance(reasoning, Mapping):
-            self.reasoning = reasoning_object(reasoning)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, own.ModelSettings) and self.as_sent() == other.as_sent()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def as_sent(self) -> own.ModelSettings:
         """Return these settings as a model gets them, of plain values."""
         if self.preserve_raw_usage:
             raise InvalidDefinition(RAW_USAGE)
-        return SentSettings(**{name: plain_setting(getattr(self, name)) for name in SentSettings.__struct_fields__})
+        held = {name: getattr(self, name) for name in SentSettings.__struct_fields__ if name != "reasoning"}
+        held["reasoning"] = _reasoning.__get__(self)
+        return SentSettings(**{name: plain_setting(value) for name, value in held.items()})
 
     def resolve(self, override: own.ModelSettings | dict[str, Any] | None) -> ModelSettings:
         """Return these settings with those that `override` sets replaced."""

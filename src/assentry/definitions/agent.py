@@ -121,6 +121,8 @@ class Agent(AgentBase[T], Generic[T]):
     output_name: ClassVar[str | None] = None
     """The name under which the model is given the schema of the output; None for the name of the type."""
 
+    raises_refusals: ClassVar[bool] = False
+    """True if a model's refusal is an error also where the output is text, and not the output."""
     model_choice: ClassVar[ModelChoice | None] = None
     """A function of an agent and the settings of its run that returns the model to ask, and the settings to ask with.
 

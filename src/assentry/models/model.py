@@ -57,6 +57,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOp
 
     SENT_IN_BODY: ClassVar[tuple[str, ...]] = ("frequency_penalty", "presence_penalty")
     """The settings that the Responses API gets although OpenAI's client has no parameter for them."""
+    STRICT: ClassVar[bool] = True
+    """True if a setting that a provider does not have is an error; else it is left out, with a warning in the log."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -105,7 +107,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOp
             except (ValidationError, SystemError):  # some msgspecs raise it for an integer that no float can hold
                 fits = False
             if not fits:
-                kind = type(self).__annotations__[name].removesuffix(" | None")
+                kind = ModelSettings.__annotations__[name].removesuffix(" | None")
                 raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}; it is of type {kind}.")
         if self.timeout is not None:
             allowed.check_option("ModelSettings", "timeout", self.timeout, allowed.POSITIVE_SECONDS)

@@ -18,7 +18,7 @@ from ..core.transcript import Item
 from ..errors import ModelFailed
 from .client import client_with
 from .failure import arguments_failure, incomplete_failure, stream_failure
-from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
+from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .openai_client import limit_retries, openai_failure, shared_client
 from .wire import (
     ItemDraft,
@@ -28,6 +28,7 @@ from .wire import (
     chosen_tool,
     fresh_id,
     message_parts,
+    refuse_setting,
     said_texts,
     settings_as_named,
     turns,
@@ -156,7 +157,7 @@ def chat_parameters(
         "tool_choice": _choice(chosen_tool(WHERE, settings), bool(request.tools)),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "response_format": _format(request.output),
-        "reasoning_effort": _effort(settings.reasoning),
+        "reasoning_effort": _effort(settings),
         limit: settings.max_tokens,
         "logprobs": True if settings.top_logprobs is not None else None,
         **settings_as_named(settings, SAME),
@@ -274,11 +275,11 @@ def _format(output: OutputSpec | None) -> Item | None:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _effort(reasoning: dict[str, Any] | None) -> Any:
-    for name in reasoning or ():
+def _effort(settings: ModelSettings) -> Any:
+    for name in settings.reasoning or ():
         if name != "effort":
-            raise unsupported(WHERE, f"the setting {name!r} of reasoning")
-    return (reasoning or {}).get("effort")
+            refuse_setting(settings, f"{WHERE} has no setting {name!r} of reasoning; leave it out of ModelSettings.")
+    return (settings.reasoning or {}).get("effort")
 
 
 # -- replies -------------------------------------------------------------------------------------------

@@ -62,8 +62,6 @@ class OpenAIResponsesModel:
 
     provider = "openai"
     """The provider's name in traces."""
-    model_is_explicit = True
-    """False if a prompt that OpenAI keeps may name another model."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
         allowed.check_option("OpenAIResponsesModel", "model", model, allowed.NAME)
@@ -96,8 +94,6 @@ class OpenAIResponsesModel:
     async def _open(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
         client = limit_retries(self._client or await shared_client(), request)
         wanted = responses_parameters(self.name, request)
-        if request.prompt is not None and not self.model_is_explicit:
-            del wanted["model"]
         try:
             if request.conversation_id is not None:
                 return await _open_once(client, wanted)

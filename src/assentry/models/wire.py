@@ -6,6 +6,7 @@ Each dialect's own form belongs in its module.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import groupby
@@ -16,6 +17,8 @@ from ..core.transcript import Item, as_function, is_given
 from ..core.wording import described
 from ..errors import UsageError
 from .model import MCPToolChoice, ModelRequest, ModelSettings
+
+log = logging.getLogger("assentry")
 
 WIRE = "assent:wire"
 """The key of an item's wire data: fields that an item has no place for, by the name of the dialect that gave them.
@@ -172,10 +175,18 @@ def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -
         raise UsageError(f"{where} has no tools that the provider runs ({kinds}); use an OpenAIResponsesModel.")
     for name in ("context_management", *unknown):
         if getattr(request.settings, name) is not None:
-            raise UsageError(
+            refuse_setting(
+                request.settings,
                 f"{where} has no setting {name}; leave it out of ModelSettings, or give it under the provider's name, "
-                "with extra_args."
+                "with extra_args.",
             )
+
+
+def refuse_setting(settings: ModelSettings, words: str) -> None:
+    """Raise `UsageError` for a setting that a provider does not have; or warn, if the settings are not strict."""
+    if settings.STRICT:
+        raise UsageError(words)
+    log.warning("%s It is not sent.", words)
 
 
 def chosen_tool(where: str, settings: ModelSettings) -> str | None:

@@ -49,7 +49,7 @@ async def conclude(scope: Scope, effect: f.Conclude) -> None:
     end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
         try:
-            output = _parse_reply(placed, turn, not path and has_error_handler(scope, "model_refusal"))
+            output = _parse_reply(placed, turn, _raises_refusals(scope, path, placed))
         except (ModelRefused, InvalidOutput) as error:
             if path:
                 raise
@@ -71,6 +71,11 @@ async def conclude(scope: Scope, effect: f.Conclude) -> None:
     scope.journal.add(f.Proposed(call, args, at=scope.journal.now(), path=path))
 
 
+def _raises_refusals(scope: Scope, path: Path, placed: PlacedAgent) -> bool:
+    """Return True if a refusal is an error also where the output is text."""
+    return placed.agent.raises_refusals or (not path and has_error_handler(scope, "model_refusal"))
+
+
 def _must_be_looked_at(scope: Scope, path: Path, placed: PlacedAgent) -> bool:
     """Return True if guardrails, hooks, an approval or an output type must see the output before the run ends."""
     agent, config = placed.agent, scope.config
@@ -78,6 +83,7 @@ def _must_be_looked_at(scope: Scope, path: Path, placed: PlacedAgent) -> bool:
     return (
         guarded
         or config.error_handlers is not None
+        or agent.raises_refusals
         or scope.hooks.wants(agent)
         or agent.output_needs_approval is not False
         or schema_of(agent) is not None
