@@ -9,7 +9,7 @@ SAME_NAMES = (
     "Agent", "AgentHooks", "AgentUpdatedStreamEvent", "ApplyPatchEditor", "ApplyPatchOperation", "ApplyPatchResult",
     "ApplyPatchTool", "CodeInterpreterTool", "FileSearchTool", "FunctionTool", "GuardrailFunctionOutput", "Handoff",
     "HandoffCallItem", "HandoffInputData", "HandoffOutputItem", "HostedMCPTool", "InputGuardrail",
-    "InputGuardrailResult", "InputGuardrailTripwireTriggered", "LitellmModel", "LocalShellExecutor",
+    "InputGuardrailResult", "InputGuardrailTripwireTriggered", "LitellmModel",
     "MCPApprovalRequestItem", "MCPApprovalResponseItem", "MCPListToolsItem", "MCPToolApprovalRequest",
     "MaxTurnsExceeded", "MessageOutputItem", "ModelSettings", "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession", "OpenAIResponsesModel", "OutputGuardrail", "OutputGuardrailResult",

@@ -32,6 +32,8 @@ class Remark(NamedTuple):
 
     line: int
     says: str
+    skin: bool = False
+    """True if it holds only for a name that comes from the skin, and not for Assentry's own."""
 
 
 class Batch(NamedTuple):
@@ -58,14 +60,13 @@ class Program:
         return self.wrapper.module.code
 
     @property
-    def concerned(self) -> bool:
-        """True if the program imports the library."""
-        return bool(self.reader.imported)
+    def paths(self) -> list[tuple[str, str]]:
+        """The library's modules that are imported, each with a name that is imported from it, or none."""
+        return self.reader.paths
 
-    @property
-    def remarks(self) -> list[Remark]:
-        """The places that a person has to look at, in order."""
-        return sorted(self.reader.remarks)
+    def remarks(self, *, native: bool) -> list[Remark]:
+        """Return the places that a person has to look at, in order."""
+        return sorted(each for each in self.reader.remarks if not (native and each.skin))
 
     def rewritten(self, *, native: bool, batch: Batch) -> str:
         """Return the program with the names that it has here."""
@@ -89,6 +90,8 @@ class _Reader(cst.CSTVisitor):
         self.library = library
         self.imported: dict[str, str] = {}
         """The library's names that the program has under their own name, with their module."""
+        self.paths: list[tuple[str, str]] = []
+        """The library's modules that are imported, each with a name that is imported from it, or none."""
         self.elsewhere: set[str] = set()
         self.unfit: set[str] = set()
         self.uses: dict[str, list[tuple[cst.Name, bool]]] = {}
@@ -99,8 +102,8 @@ class _Reader(cst.CSTVisitor):
         self.exports = False
         """True if the program says what it exports."""
 
-    def remark(self, node: cst.CSTNode, says: str) -> None:
-        self.remarks.add(Remark(self.get_metadata(PositionProvider, node).start.line, says))
+    def remark(self, node: cst.CSTNode, says: str, skin: bool = False) -> None:
+        self.remarks.add(Remark(self.get_metadata(PositionProvider, node).start.line, says, skin))
 
     # -- imports -----------------------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class _Reader(cst.CSTVisitor):
         for alias in node.names:
             name = dotted(alias.name)
             if self.library.owns(name):
-                self.imported.setdefault("", name)
+                self.paths.append((name, ""))
                 self._check(alias, name)
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
@@ -117,22 +120,21 @@ class _Reader(cst.CSTVisitor):
             if not isinstance(node.names, cst.ImportStar):
                 self.elsewhere |= {dotted(alias.name) for alias in node.names}
             return
-        self.imported.setdefault("", module)
         if isinstance(node.names, cst.ImportStar):
-            self.remark(
-                node, f"Say which names are imported: {self.library.skin_of(module)} loads them when asked for."
-            )
+            self.paths.append((module, ""))
+            self.remark(node, f"Say which names are imported: {self.library.skin_of(module)} looks each up when asked.")
             return
         for alias in node.names:
             name = dotted(alias.name)
-            self._check(alias, f"{module}.{name}")
+            self.paths.append((module, name))
+            self._check(alias, f"{module}.{name}", self.library.native_of(module, name) is not None)
             if alias.asname is None:
                 self.imported[name] = module
 
-    def _check(self, node: cst.CSTNode, qualified: str) -> None:
+    def _check(self, node: cst.CSTNode, qualified: str, native: bool = False) -> None:
         says = self.library.missing(qualified)
         if says is not None:
-            self.remark(node, says)
+            self.remark(node, says, native)
 
     # -- uses --------------------------------------------------------------------------------------
 
@@ -231,7 +233,7 @@ class _Writer(cst.CSTTransformer):
     def _choose_names(self, reader: _Reader) -> None:
         """Choose the names that can be replaced in the whole program: nobody else may know or have them."""
         for old, module in reader.imported.items():
-            new = self._target(module, old)[1] if old else ""
+            new = self._target(module, old)[1]
             known = old in self.batch.elsewhere or old in reader.words or reader.exports
             if new == old or known or new in reader.uses or new in reader.imported:
                 continue

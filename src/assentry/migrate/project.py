@@ -128,11 +128,11 @@ def _rewrite(texts: dict[Path, str], library: Library, native: bool, given: Sequ
             line = getattr(error, "raw_line", 0)
             notes.append(Note(path, line, "The file cannot be parsed as Python and is left alone."))
             continue
-        local = next((each for each in _roots(path, given) if _has_module(each, library.module)), None)
+        roots = _roots(path, given)
+        local = next((root for root in roots for each in program.paths if _may_be_local(root, *each)), None)
         if local is not None:
-            if program.concerned:
-                says = f"{library.module} may be the module in {local}, not {library.title}: the file is left alone."
-                notes.append(Note(path, 0, says))
+            says = f"{library.module} may be the module in {local}, not {library.title}: the file is left alone."
+            notes.append(Note(path, 0, says))
             continue
         programs[path] = program
     batch = batch_of(list(programs.values()))
@@ -141,7 +141,7 @@ def _rewrite(texts: dict[Path, str], library: Library, native: bool, given: Sequ
             notes.append(Note(path, 0, "The file cannot be written back as it was, so it is left alone."))
             continue
         texts[path] = program.rewritten(native=native, batch=batch)
-        notes += [Note(path, line, says) for line, says in program.remarks]
+        notes += [Note(path, each.line, each.says) for each in program.remarks(native=native)]
 
 
 # -- finding and reading -----------------------------------------------------------------------------
@@ -216,10 +216,25 @@ def _roots(file: Path, given: Iterable[Path]) -> list[Path]:
     folder = file.absolute().parent
     while (folder / "__init__.py").exists() and folder.parent != folder:
         folder = folder.parent
-    above = [path.absolute() for path in given if path.is_dir()]
-    return list(dict.fromkeys([file.absolute().parent, folder, *above, *(path / "src" for path in above)]))
+    above = [path.absolute() for path in given if path.is_dir() and not (path / "__init__.py").exists()]
+    return list(dict.fromkeys([folder, *above, *(path / "src" for path in above)]))
 
 
-def _has_module(folder: Path, name: str) -> bool:
-    """Return True if a folder has a module of this name. A folder without `__init__.py` does not hide a package."""
-    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+def _may_be_local(folder: Path, module: str, name: str) -> bool:
+    """Return True if a folder has this module, and the module may have this name.
+
+    A folder without `__init__.py` does not hide an installed package.
+    """
+    first, *rest = module.split(".")
+    if (folder / f"{first}.py").is_file() and not rest:
+        found = folder / f"{first}.py"
+    elif (folder / first / "__init__.py").is_file():
+        inner = folder.joinpath(first, *rest)
+        found = inner / "__init__.py" if inner.is_dir() else inner.with_suffix(".py")
+        if name and ((inner / name).is_dir() or (inner / f"{name}.py").is_file()):
+            return True
+    else:
+        return False
+    if not found.is_file():
+        return False
+    return not name or re.search(rf"\b{name}\b", found.read_text(errors="replace")) is not None
