@@ -172,6 +172,35 @@ async def test_a_conversation_has_the_sdks_constructor_and_an_id_that_can_be_set
         await client.close()
 
 
+async def test_a_conversation_gives_items_its_own_ids_and_a_run_hears_messages_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[Any] = []
+
+    class Items:
+        async def create(self, conversation: str, *, items: list[Any]) -> None:
+            sent.extend(items)
+
+    class Client:
+        class conversations:  # noqa: N801
+            items = Items()
+
+    session = OpenAIConversationsSession(conversation_id="conv_1", openai_client=Client())  # type: ignore[arg-type]
+    said = {"type": "message", "role": "assistant", "id": "msg_1", "content": []}
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    await session.add_items([said, search, thought, {"type": "reasoning", "summary": []}])  # type: ignore[list-item]
+    assert sent == [{"type": "message", "role": "assistant", "content": []}, search, thought]
+
+    async def loaded(limit: int | None = None) -> list[Any]:
+        return [thought, said, {"type": "message", "role": "user", "id": "msg_2", "content": "x"}]
+
+    monkeypatch.setattr(session, "get_items", loaded)
+    agent = scripted("fine")
+    await Runner.run(agent, "and?", session=session)
+    assert [item.get("id") for item in heard(agent)] == ["rs_1", None, "msg_2", None]
+
+
 async def test_items_expire_after_ten_minutes_unless_told_otherwise() -> None:
     inside = SQLiteSession("user-1", session_settings={"limit": 3})
     session = EncryptedSession("user-1", inside, "my-secret-encryption-key")

@@ -19,7 +19,7 @@ from ..core.run import Run, TranscriptEntry, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
-from ..sessions.session import HEARD, OpeningSession, Session, compacts, writes_exactly
+from ..sessions.session import HEARD, HeardSession, OpeningSession, Session, compacts, writes_exactly
 from .config import RunConfig
 from .journal import Journal
 from .value import input_json
@@ -39,6 +39,8 @@ def patience(config: RunConfig) -> float:
 async def first_inputs(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
     """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
     history = accepted_items(_items_of(session, await session.get_items(_limit(session, config))))
+    if isinstance(session, HeardSession):
+        history = session.as_heard(history)
     merge = config.session_input_callback
     if merge is None:
         return [*_input_facts([(item, True) for item in history]), f.Said(input_json(input))]

@@ -70,6 +70,10 @@ class OpenAIConversationsSession:
         """Return the limit of `get_items` if none is given."""
         return None
 
+    def _as_written(self, items: list[Item]) -> list[Item]:
+        """Return items as they are sent to the API."""
+        return responses_items(items)
+
     async def _newest(self, conversation: str, limit: int | None) -> list[Item]:
         client = await self._opened()
         found: list[Item] = []
@@ -82,12 +86,13 @@ class OpenAIConversationsSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Append the items in their order; more than 20 items are written in several requests."""
+        items = self._as_written(items)
         if not items:
             return
         await self.open()
         client, conversation = await self._opened(), self.session_id
         for first in range(0, len(items), AT_ONCE):
-            part: Any = responses_items(items[first : first + AT_ONCE])
+            part: Any = items[first : first + AT_ONCE]
             await self._done(client.conversations.items.create(conversation, items=part))
 
     async def pop_item(self) -> Item | None:

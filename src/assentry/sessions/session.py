@@ -59,6 +59,15 @@ class OpeningSession(Session, Protocol):
 
 
 @runtime_checkable
+class HeardSession(Session, Protocol):
+    """A session that gives a run other items to hear than those that it returns."""
+
+    def as_heard(self, items: list[Item]) -> list[Item]:
+        """Return loaded items as a run hears them."""
+        ...
+
+
+@runtime_checkable
 class ExactSession(Session, Protocol):
     """A session that stores no item twice, even if the process dies before it learns that a write succeeded.
 

@@ -18,8 +18,7 @@ try:
     from ....sessions.agent_database import AgentDatabaseSession
 except ImportError as error:
     raise UsageError(
-        f"SQLAlchemySession needs SQLAlchemy with asyncio ({error}): {install_hint('store')}, and "
-        'pip install "sqlalchemy[asyncio]"'
+        f"SQLAlchemySession needs SQLAlchemy's asyncio, which is not installed ({error}): {install_hint('sqlalchemy')}"
     ) from error
 
 if TYPE_CHECKING:
