@@ -164,6 +164,8 @@ if typing.TYPE_CHECKING:
     from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
     from .runtime.registry import AgentRegistry
+    from .sessions.encrypted import EncryptedSession
+    from .sessions.openai_compaction import OpenAIResponsesCompactionSession
     from .sessions.openai_conversations import OpenAIConversationsSession
     from .sessions.postgres import PostgresSession
     from .sessions.sqlite import SQLiteSession
@@ -191,6 +193,8 @@ _LATER = {
     "models.openai_chat": ("OpenAIChatCompletionsModel",),
     "models.openai_responses": ("OpenAIResponsesModel",),
     "runtime.registry": ("AgentRegistry",),
+    "sessions.encrypted": ("EncryptedSession",),
+    "sessions.openai_compaction": ("OpenAIResponsesCompactionSession",),
     "sessions.openai_conversations": ("OpenAIConversationsSession",),
     "sessions.postgres": ("PostgresSession",),
     "sessions.sqlite": ("SQLiteSession",),
@@ -261,6 +265,7 @@ __all__ = [
     "DigestMismatch",
     "Edit",
     "EmbeddedModel",
+    "EncryptedSession",
     "Evidence",
     "ExactSession",
     "FileSearchTool",
@@ -317,6 +322,7 @@ __all__ = [
     "NotSignedIn",
     "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession",
+    "OpenAIResponsesCompactionSession",
     "OpenAIResponsesModel",
     "OtherItem",
     "Outcome",

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 import assentry
-from assentry import Agent, ExactSession, OpenAIConversationsSession, PostgresSession, Runner, Session, SQLiteSession
+from assentry import (
+    Agent,
+    EncryptedSession,
+    ExactSession,
+    OpenAIConversationsSession,
+    OpenAIResponsesCompactionSession,
+    PostgresSession,
+    Runner,
+    Session,
+    SQLiteSession,
+)
 from assentry.errors import SessionFailed
 from assentry.testing import ScriptedModel, call, check_session
 from tests.runtime.support import reloaded, sending
@@ -52,6 +62,10 @@ def makes(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
             if not addresses:
                 addresses.append(request.getfixturevalue("postgres").database())
             return kind(session_id, addresses[0])
+        if issubclass(kind, EncryptedSession):
+            return kind(session_id, SQLiteSession(session_id, tmp_path / "s.db"), "a key of the test's")
+        if issubclass(kind, OpenAIResponsesCompactionSession):
+            return kind(session_id, SQLiteSession(session_id, tmp_path / "s.db"))
         assert issubclass(kind, OpenAIConversationsSession), "a new session needs its way to be made here"
         request.getfixturevalue("conversations")
         return kind()
@@ -80,6 +94,10 @@ async def used(session: Any) -> None:
     agent = Agent(name="A", tools=[send], model=ScriptedModel([call("send", {"to": "ann"}), "Done.", "Again."]))
     await Runner.run(agent, "Send it.", session=session)
     await Runner.run(agent, "And?", session=session)
+    if hasattr(session, "replace_latest"):
+        await session.replace_latest([], [])
+    if hasattr(session, "run_compaction"):
+        await session.run_compaction()
     await session.pop_item()
     await session.clear_session()
     if hasattr(session, "__aenter__"):

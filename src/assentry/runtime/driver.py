@@ -104,6 +104,16 @@ class Driver:
                 await session.save()
             if self.writer is None or await self.writer.finish():
                 break
+        if session is not None:
+            filtered = getattr(self.scope.config, "call_model_input_filter", None) is not None
+            await session.compact(kept=self._keeps_replies(), filtered=filtered)
+
+    def _keeps_replies(self) -> bool | None:
+        """Return False if the provider is told not to store replies, True if it is told to."""
+        given = self.scope.config.model_settings
+        if given is not None and given.store is not None:
+            return given.store
+        return self.scope.graph.agent_at(self.journal.run.agent).agent.model_settings.store
 
     def _listen(self) -> None:
         hooks, run = self.scope.hooks, self.journal.run

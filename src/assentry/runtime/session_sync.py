@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections import Counter
 from typing import Any
 
@@ -18,10 +19,12 @@ from ..core.run import Run, TranscriptEntry, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
-from ..sessions.session import OpeningSession, Session, writes_exactly
+from ..sessions.session import HEARD, HeardSession, OpeningSession, Session, compacts, writes_exactly
 from .config import RunConfig
 from .journal import Journal
 from .value import input_json
+
+log = logging.getLogger("assentry")
 
 LIMIT = allowed.whole_number(0).or_none
 PATIENCE = 5.0
@@ -36,6 +39,8 @@ def patience(config: RunConfig) -> float:
 async def first_inputs(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
     """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
     history = accepted_items(_items_of(session, await session.get_items(_limit(session, config))))
+    if isinstance(session, HeardSession):
+        history = session.as_heard(history)
     merge = config.session_input_callback
     if merge is None:
         return [*_input_facts([(item, True) for item in history]), f.Said(input_json(input))]
@@ -191,6 +196,12 @@ def _last_reply(run: Run) -> int:
     return next(n for n in numbers if type(entry := run.entries[n]) is Turn and type(entry.reply) is f.Replied)
 
 
+def _reply_id(run: Run) -> str | None:
+    """Return the id of the model's last reply."""
+    reply = run.entries[_last_reply(run)].reply  # type: ignore[union-attr]
+    return reply.id if type(reply) is f.Replied else None
+
+
 def unsaved(run: Run, *, input_first: bool = False) -> bool:
     """Return True if finished turns, or inputs that are written first, are missing in the session."""
     return done_upto(run, input_first=input_first) > run.saved
@@ -234,6 +245,26 @@ class SessionSync:
                 await self.session.add_items(items)
         self._written += len(items)
         self._journal.add(f.Saved(upto))
+
+    async def compact(self, *, kept: bool | None, filtered: bool) -> None:
+        """Let a session that can make its history shorter do so, once the run is over and has written to it.
+
+        `kept` is False if the provider does not store the replies; `filtered` is True if the model got something else
+        than the conversation. The run is done, so a failure is logged.
+        """
+        run, session = self._journal.run, self.session
+        if run.concluded is None or not self._written or not compacts(session):
+            return
+        given = {"response_id": _reply_id(run), "store": kept}
+        filtered = filtered or any(type(entry) is f.HandedOff and entry.history for entry in run.entries)
+        talk = (entry for entry in run.entries if type(entry) is not f.HandedOff and not filtered)
+        before = HEARD.set([item for entry in talk for item in entry_items(entry)])
+        try:
+            await session.run_compaction({name: value for name, value in given.items() if value is not None})
+        except Exception as error:
+            log.warning("Session %r was not compacted: %s", session.session_id, str(error) or repr(error))
+        finally:
+            HEARD.reset(before)
 
     async def save_within(self, seconds: float) -> None:
         """Write like `save`; raise `SessionFailed` if the session takes longer than this."""

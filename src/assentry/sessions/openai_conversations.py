@@ -46,6 +46,11 @@ class OpenAIConversationsSession:
         """The conversation's id; empty before a new conversation is made."""
         return self._id or ""
 
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        allowed.check_option(type(self).__name__, "session_id", value, allowed.NONEMPTY)
+        self._id = value
+
     async def open(self) -> None:
         """Make the conversation, unless it is there already."""
         if self._id is None:
@@ -55,10 +60,19 @@ class OpenAIConversationsSession:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the latest `limit` items, oldest first; all items without a limit."""
+        limit = self._usual_limit() if limit is None else limit
         allowed.check_option(type(self).__name__, "limit", limit, LIMIT, UsageError)
         if limit == 0 or self._id is None:
             return []
         return await self._done(self._newest(self._id, limit))
+
+    def _usual_limit(self) -> int | None:
+        """Return the limit of `get_items` if none is given."""
+        return None
+
+    def _as_written(self, items: list[Item]) -> list[Item]:
+        """Return items as they are sent to the API."""
+        return responses_items(items)
 
     async def _newest(self, conversation: str, limit: int | None) -> list[Item]:
         client = await self._opened()
@@ -72,12 +86,13 @@ class OpenAIConversationsSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Append the items in their order; more than 20 items are written in several requests."""
+        items = self._as_written(items)
         if not items:
             return
         await self.open()
         client, conversation = await self._opened(), self.session_id
         for first in range(0, len(items), AT_ONCE):
-            part: Any = responses_items(items[first : first + AT_ONCE])
+            part: Any = items[first : first + AT_ONCE]
             await self._done(client.conversations.items.create(conversation, items=part))
 
     async def pop_item(self) -> Item | None:

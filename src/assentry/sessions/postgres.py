@@ -49,9 +49,12 @@ class PostgresSession(StoredSession):
         allowed.check_option("PostgresSession", "timeout", timeout, TIMEOUT, UsageError)
         self._timeout = timeout
         where = address(url, self._timeout)
-        self._lock = _lock(self._stored_key(session_id))
         shared = share(where, lambda: SessionServer(where))
-        super().__init__(session_id, shown(where), shared, shared.number + self._lock)
+        super().__init__(session_id, shown(where), shared, shared.number + _lock(self._stored_key(session_id)))
+
+    @property
+    def _lock(self) -> int:
+        return _lock(self._key)
 
     def _use(self, work: Work[R], *, writes: bool) -> tuple[R, Any]:
         return self._shared.connections.use(work, self._timeout, self._known, lock=self._lock, writes=writes)

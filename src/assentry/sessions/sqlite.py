@@ -11,7 +11,7 @@ from ..sql.arguments import BUSY_TIMEOUT, check_path
 from .stored import SESSION_ID, Shared, StoredSession, Work, share
 
 if TYPE_CHECKING:
-    from .sqlite_file import SessionConnection
+    from .sqlite_file import SessionConnection, SessionFile
 
 R = TypeVar("R")
 
@@ -34,9 +34,18 @@ class SQLiteSession(StoredSession):
         self._busy_timeout = busy_timeout
         from .sqlite_file import SessionConnection  # imports sqlite3
 
-        key = object() if path == ":memory:" else path
-        shared = share(key, lambda: SessionConnection(path))
+        key = object() if path == ":memory:" else (path, *self._file_tables())
+        shared = share(key, lambda: SessionConnection(self._make_file(path)))
         super().__init__(session_id, path, shared, shared.number)
+
+    def _file_tables(self) -> tuple[str, ...]:
+        """Return the names of the tables that are not the usual ones."""
+        return ()
+
+    def _make_file(self, path: str) -> SessionFile:
+        from .sqlite_file import SessionFile
+
+        return SessionFile(path)
 
     def _use(self, work: Work[R], *, writes: bool) -> tuple[R, Any]:
         return self._shared.connections.use(work, self._busy_timeout, self._known, writes=writes)

@@ -62,14 +62,19 @@ class SessionFile(SQLiteFile):
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables if there are none; raise `FileUnusable` if the file is another program's."""
+        if not has_table(connection, "assentry_file") and has_table(connection, "agent_messages"):
+            raise FileUnusable(
+                "it has conversations of the OpenAI Agents SDK, in its table agent_messages; it was left as it is. Go "
+                "on with them by the SQLiteSession of assentry.agents, or give another path"
+            )
         application, _ = header(connection)
         if not application:
             begin_file(connection)
-        if not _has_tables(connection):
+        if not has_table(connection, "assentry_file"):
             connection.execute("BEGIN IMMEDIATE")
             application, _ = header(connection)  # another process may have been first
-            making = RENAMED if _has_tables(connection, "assent_items") else TABLES
-            for statement in () if _has_tables(connection) else (*making, *TURN_AWAY):
+            making = RENAMED if has_table(connection, "assent_items") else TABLES
+            for statement in () if has_table(connection, "assentry_file") else (*making, *TURN_AWAY):
                 connection.execute(statement)
             if not application:
                 connection.execute(f"PRAGMA application_id={SESSIONS}")
@@ -99,8 +104,8 @@ class SessionFile(SQLiteFile):
 class SessionConnection:
     """The connection to a file that all sessions of the process share; a database in memory has one session."""
 
-    def __init__(self, path: str) -> None:
-        self._file = SessionFile(path)
+    def __init__(self, file: SessionFile) -> None:
+        self._file = file
         self._handle = Handle(self._file)
         self.owner = self._file.owner
         self.close = self._handle.disconnect
@@ -121,6 +126,7 @@ class SessionConnection:
         return done, self._file.id
 
 
-def _has_tables(connection: sqlite3.Connection, table: str = "assentry_file") -> bool:
+def has_table(connection: sqlite3.Connection, table: str) -> bool:
+    """Return True if the file has a table of this name."""
     [[count]] = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,))
     return bool(count)

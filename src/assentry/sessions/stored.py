@@ -7,9 +7,8 @@ import itertools
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -22,6 +21,7 @@ from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
 from ..sql.process import Owner
 from ..sql.thread_queue import ThreadQueue
+from .session import PLACE, SAME, WritePlace, replace_all
 
 R = TypeVar("R")
 C = TypeVar("C", bound="Connections")
@@ -112,27 +112,6 @@ if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked chil
     os.register_at_fork(after_in_child=_make_queues)
 
 
-class _Place:
-    """The place in a run of the items that an overridden `add_items` passes on."""
-
-    def __init__(self, session: StoredSession, run: str, position: int, left: int) -> None:
-        self.session, self.run, self.position, self.left = session, run, position, left
-
-    @contextmanager
-    def taken(self, count: int) -> Iterator[int]:
-        """Set this many places aside, and yield the first; after an error they are free again, for another try."""
-        position = self.position
-        self.position, self.left = position + count, self.left - count
-        try:
-            yield position
-        except BaseException:
-            self.position, self.left = position, self.left + count
-            raise
-
-
-_PLACE: ContextVar[_Place | None] = ContextVar("assentry_session_place", default=None)
-
-
 class StoredSession(ABC):
     """A conversation in a database. It can be closed, and used in a `with` or an `async with`."""
 
@@ -141,9 +120,7 @@ class StoredSession(ABC):
 
     def __init__(self, session_id: str, where: str, shared: Shared[Any], line: int) -> None:
         self.session_id = session_id
-        """The id of the conversation."""
         self._where = where
-        self._key = self._stored_key(session_id)
         self._shared = shared
         self._line = line % THREADS
         """The number of the queue, whose work is done in its order."""
@@ -155,30 +132,37 @@ class StoredSession(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.session_id!r}, {self._where!r})"
 
+    @property
+    def session_id(self) -> str:
+        """The id of the conversation. A session that is given another id goes on with another conversation."""
+        return self._session_id
+
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        allowed.check_option(type(self).__name__, "session_id", value, SESSION_ID, UsageError)
+        self._session_id, self._key = value, self._stored_key(value)
+
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the latest `limit` items, oldest first; all items without a limit."""
+        limit = self._usual_limit() if limit is None else limit
         allowed.check_option(type(self).__name__, "limit", limit, LIMIT, UsageError)
-        count = LARGEST if limit is None else min(limit, LARGEST)
+        key, count = self._key, LARGEST if limit is None else min(limit, LARGEST)
 
         def read(connection: Any) -> list[Item]:
-            rows = connection.execute(self._sql.latest, (self._key, count)).fetchall()
+            rows = connection.execute(self._sql.latest, (key, count)).fetchall()
             return [self._item(*row) for row in reversed(rows)]
 
         return await self._do(read, writes=False)
 
     async def add_items(self, items: list[Item]) -> None:
         """Append all of the items in their order, with no other item between them, or none."""
-        texts, place = _texts_of(items), _PLACE.get()
+        texts, place = texts_of(items), PLACE.get()
         if place is not None and place.session is self and len(texts) <= place.left:
             with place.taken(len(texts)) as position:
                 await self._write(place.run, position, texts)
             return
-        rows = [(self._key, text) for text in texts]
-
-        def add(connection: Any) -> None:
-            connection.cursor().executemany(self._sql.add, rows)
-
-        await self._do(add)
+        key = self._key
+        await self._do(lambda connection: self._append(connection, key, texts))
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         """Append a run's items; items that are stored at their positions already are not stored again.
@@ -192,34 +176,36 @@ class StoredSession(ABC):
         allowed.check_option(type(self).__name__, "run_id", run_id, SESSION_ID, UsageError)
         allowed.check_option(type(self).__name__, "position", position, NUMBER, UsageError)
         run = self._stored_key(run_id)
-        texts = _texts_of(items)
+        texts = texts_of(items)
         if position > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
         if not self._overrides("add_items"):
             await self._write(run, position, texts)
             return
-        before = _PLACE.set(_Place(self, run, position, len(texts)))
+        before = PLACE.set(WritePlace(self, run, position, len(texts)))
         try:
             await self.add_items(items)
         finally:
-            _PLACE.reset(before)
+            PLACE.reset(before)
 
     async def _write(self, run: str, position: int, texts: list[str]) -> None:
+        here, same = (self._key, run, position), SAME.get()
+
         def change(connection: Any) -> None:
-            here = (self._key, run, position)
             stored = connection.execute(self._sql.stored, (*here, position + len(texts))).fetchall()
-            if any(text != texts[at - position] for at, text in stored):
+            if not all(same(text, texts[at - position]) for at, text in stored):
                 connection.execute(self._sql.rewind, here)
-            rows = [(*here[:2], position + n, text) for n, text in enumerate(texts)]
-            connection.cursor().executemany(self._sql.write, rows)
+            self._append_of_run(connection, here, texts)
 
         await self._do(change, repeatable=True)
 
     async def pop_item(self) -> Item | None:
         """Remove and return the newest item; None if there is none."""
 
+        key = self._key
+
         def pop(connection: Any) -> Item | None:
-            row = connection.execute(self._sql.latest, (self._key, 1)).fetchone()
+            row = connection.execute(self._sql.latest, (key, 1)).fetchone()
             if row is None:
                 return None
             connection.execute(self._sql.remove, row[:1])
@@ -229,11 +215,44 @@ class StoredSession(ABC):
 
     async def clear_session(self) -> None:
         """Remove all items of this session."""
+        key = self._key
+        await self._do(lambda connection: self._clear(connection, key))
 
-        def clear(connection: Any) -> None:
-            connection.execute(self._sql.clear, (self._key,))
+    async def replace_latest(self, old: list[Item], new: list[Item]) -> bool:
+        """Replace the latest items with others, if they are `old` and nothing came after them; return True if so.
 
-        await self._do(clear)
+        If `get_items` or `add_items` is overridden, `old` must be all items, and the overridden methods are called.
+        """
+        if self._overrides("get_items") or self._overrides("add_items"):
+            return await replace_all(self, old, new)
+        before, texts, key = [plain(item) for item in old], texts_of(new), self._key
+
+        def replace(connection: Any) -> bool:
+            rows = connection.execute(self._sql.latest, (key, max(1, len(before)))).fetchall()
+            if [self._item(*row) for row in reversed(rows)] != before:
+                return False
+            for row in rows:
+                connection.execute(self._sql.remove, row[:1])
+            self._append(connection, key, texts)
+            return True
+
+        return await self._do(replace)
+
+    def _usual_limit(self) -> int | None:
+        """Return the limit of `get_items` if none is given."""
+        return None
+
+    def _append(self, connection: Any, key: str, texts: list[str]) -> None:
+        connection.cursor().executemany(self._sql.add, [(key, text) for text in texts])
+
+    def _append_of_run(self, connection: Any, here: tuple[str, str, int], texts: list[str]) -> None:
+        """Append the items of a run, but those that are stored at their positions."""
+        key, run, position = here
+        rows = [(key, run, position + n, text) for n, text in enumerate(texts)]
+        connection.cursor().executemany(self._sql.write, rows)
+
+    def _clear(self, connection: Any, key: str) -> None:
+        connection.execute(self._sql.clear, (key,))
 
     def close(self) -> None:
         """Close the session after its pending work. A session in memory is lost. Closing twice does no harm."""
@@ -326,7 +345,7 @@ class StoredSession(ABC):
             self._shared.connections.close()
 
 
-def _texts_of(items: Any) -> list[str]:
+def texts_of(items: Any) -> list[str]:
     """Encode the items as JSON texts, which later changes to the items do not affect."""
     if not isinstance(items, list | tuple) or not all(isinstance(item, dict) for item in items):
         raise InvalidInput(f"A session takes a list of items (dicts), got {described(items)}. Nothing was stored.")
