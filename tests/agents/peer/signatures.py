@@ -84,10 +84,11 @@ def _parameters(name: str, theirs: Any, ours: Any) -> Iterator[str]:
         taken = each.name in after and after[each.name].kind is not inspect.Parameter.POSITIONAL_ONLY
         if not taken and not any_name and each.kind is not each.POSITIONAL_ONLY:
             yield f"{name}({each.name})"
-        elif each.name in theirs_places and taken and not any_place:
-            place = theirs_places.index(each.name)
-            if ours_places[place : place + 1] != [each.name]:
-                yield f"{name}({each.name}): by keyword only, or at another place"
+        elif each.name in theirs_places and taken and each.name not in ours_places:
+            if not any_place:
+                yield f"{name}({each.name}): by keyword"
+        elif each.name in theirs_places and taken and theirs_places.index(each.name) != ours_places.index(each.name):
+            yield f"{name}({each.name}): at another place"
     required = [
         each
         for each in after.values()
