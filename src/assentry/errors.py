@@ -16,6 +16,7 @@
     │   ├── SessionMissing       a run with a session that was resumed without the session
     │   ├── ReplayMismatch       a tool body that asked other questions when it was entered again
     │   ├── ScriptExhausted      a scripted model or person without a next line
+    │   ├── NotInAssentry        a name of another library that Assentry does not have
     │   └── MaxTurnsExceeded     a run that used up its turns
     ├── Conflict                 the caller must look again: something has changed
     │   ├── IllegalFact          a fact that cannot follow the journal
@@ -159,6 +160,10 @@ class ReplayMismatch(UsageError):
 
 class SessionMissing(UsageError):
     """The run is kept in a session; give the same session when it is resumed."""
+
+
+class NotInAssentry(UsageError, ImportError):
+    """Assentry does not have this name of another library."""
 
 
 class ScriptExhausted(UsageError):

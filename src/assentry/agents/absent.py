@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from ..errors import UsageError
+from ..errors import NotInAssentry
 
 GUIDE = "docs/howto/from-openai-agents.md"
 """The page that has every name of the SDK, and what became of it."""
@@ -59,10 +59,6 @@ ABSENT: dict[str, str] = {
     ),
 }
 """Why a name is not here, and what to do, by the name."""
-
-
-class NotInAssentry(UsageError, ImportError):
-    """A name of the OpenAI Agents SDK that Assentry does not have."""
 
 
 def not_here(what: str, why: str) -> NotInAssentry:
