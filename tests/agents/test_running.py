@@ -178,8 +178,7 @@ async def test_a_reader_that_leaves_a_stream_stops_the_run() -> None:
 
 
 def drop_looks(data: HandoffInputData) -> HandoffInputData:
-    given = data.input_history
-    return data.clone(input_history=(*given, user("mind the step")), pre_handoff_items=())
+    return data.clone(input_history=(user(str(data.input_history)), user("mind the step")), pre_handoff_items=())
 
 
 async def test_the_input_list_is_as_a_filter_left_it() -> None:
