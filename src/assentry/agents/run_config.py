@@ -156,12 +156,15 @@ class RunConfig(own.RunConfig, frozen=False, kw_only=True):  # type: ignore[misc
         given.tool_error_formatter = self.tool_error_formatter or sdk_words
         given.tool_not_found = "raise" if self.tool_not_found_behavior == "raise_error" else "tell"
         model, provider = given.model, given.model_provider
-        given.model = given.model_provider = given.session_limit = None  # they are read below, as the SDK reads them
+        given.model = given.model_provider = None  # a name stays a name until an agent runs
+        if self.session_settings is not None:
+            given.session_limit = None
         super().__post_init__()
         given.model, given.model_provider = model, provider
         if model is not None and not isinstance(model, str):
             model_from("RunConfig", model)
-        given.session_limit = resolve_session_limit(None, self.session_settings)
+        if self.session_settings is not None:  # natively a limit is at least 1
+            given.session_limit = resolve_session_limit(None, self.session_settings)
 
     @property
     def own_model(self) -> Model | None:
