@@ -139,6 +139,20 @@ async def test_settings_may_be_changed_until_the_run_begins_and_are_checked_then
         await Runner.run(agent_with("hi"), "go", run_config=config)
 
 
+async def test_a_provider_is_asked_for_the_model_also_without_a_name() -> None:
+    class Provider:
+        def get_model(self, name: str | None) -> Any:
+            return ScriptedModel([f"I am {name}."])
+
+    config = RunConfig(model_provider=Provider())
+    assert (await Runner.run(Agent("agent"), "go", run_config=config)).final_output == "I am None."
+    assert (await Runner.run(Agent("agent", model="x"), "go", run_config=config)).final_output == "I am x."
+    config = RunConfig(model="y", model_provider=Provider())
+    assert (await Runner.run(Agent("agent", model="x"), "go", run_config=config)).final_output == "I am y."
+    with pytest.raises(InvalidDefinition):
+        RunConfig(model=3)  # type: ignore[arg-type]
+
+
 async def test_settings_may_be_a_dict() -> None:
     config = {"tool_not_found_behavior": "return_error_to_model"}
     result = await Runner.run(agent_with(call("fly"), "Done."), "go", run_config=config)
@@ -178,8 +192,7 @@ async def test_a_reader_that_leaves_a_stream_stops_the_run() -> None:
 
 
 def drop_looks(data: HandoffInputData) -> HandoffInputData:
-    given = data.input_history
-    return data.clone(input_history=(*given, user("mind the step")), pre_handoff_items=())
+    return data.clone(input_history=(user(str(data.input_history)), user("mind the step")), pre_handoff_items=())
 
 
 async def test_the_input_list_is_as_a_filter_left_it() -> None:

@@ -1515,3 +1515,39 @@ def test_nothing_starts_in_a_branch_while_one_that_it_is_in_awaits_its_guardrail
     assert not legal(run, start)
     more(run, f.Guarded("input", "g1", path=("p1",)))
     assert legal(run, start)
+
+
+HANDLED = f.Concluded(js("stopped"), handled="max_turns", saw=2)
+
+
+def test_an_error_handler_ends_a_run_that_is_out_of_turns() -> None:
+    run = play(began(max_turns=1), said(), replied(1, "c1"), approved("c1"), f.Started("c1"), finished("c1"))
+    assert status(run) == "exhausted"
+    more(run, f.Said(js([]), f.ERROR_HANDLER), HANDLED)
+    assert (status(run), run.concluded, run.unheard) == ("done", HANDLED, [])
+    more(run, said("and"))
+    assert status(run) == "exhausted"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [began(max_turns=2), said(), said(), replied(2)],
+        [began(max_turns=1), said(), replied(1), said(), said()],
+        [began(max_turns=1), said(), replied(1, "c1"), said()],
+        [began(max_turns=1, live=True), said(), said()],
+        [began(max_turns=1), said(), said(), replied(2)],
+        [began(max_turns=1), said(), replied(1), said(), f.Cancelled("ann")],
+    ],
+)
+def test_an_error_handler_ends_no_other_run(facts: list[Any]) -> None:
+    assert not legal(play(*facts), HANDLED)
+
+
+def test_an_error_handler_answers_for_a_reply_that_cannot_be_the_output() -> None:
+    end = f.Concluded(js("mended"), handled="invalid_final_output", saw=1)
+    run = play(began(), said(), replied(1, text="bad"))
+    assert legal(run, end)
+    assert not legal(run, f.Concluded(handled="invalid_final_output", saw=1)), "without an output"
+    more(run, said("wait"))
+    assert not legal(run, f.Concluded(js("mended"), handled="invalid_final_output", saw=2)), "the model is asked first"

@@ -98,7 +98,23 @@ def _proposed(ledger: Ledger, place: Place, fact: f.Proposed) -> bool:
     return fits and (kind == "hook" or (kind == "output" and ends))
 
 
+def _handled(ledger: Ledger, place: Place, fact: f.Concluded) -> bool:
+    """An error handler's output: in the run itself, in place of an error that is there, with all input in view."""
+    if fact.path or fact.call is not None or not fact.output or fact.saw != place.said:
+        return False
+    if place.open() or place.live or place.awaited:
+        return False
+    if fact.source is not None and fact.source not in place.lines:
+        return False
+    if fact.handled != "max_turns":
+        return place.concluding and place.said == place.heard
+    awaited = place.said > place.heard or (place.answering and not place.concluding)
+    return awaited and place.turns >= place.max_turns and not ledger.cancelled
+
+
 def _concluded(ledger: Ledger, place: Place, fact: f.Concluded) -> bool:
+    if fact.handled is not None:
+        return _handled(ledger, place, fact)
     if not place.concluding or place.live or place.awaited:
         return False
     if fact.source is not None and fact.source not in place.lines:

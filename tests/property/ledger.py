@@ -243,6 +243,10 @@ class Ledger:
         place.lines[fact.proposal.id].proposal = (fact.proposal.tool, bytes(fact.args).decode())
 
     def _concluded(self, fact: f.Concluded, place: Place, line: Line | None) -> None:
+        if fact.handled:
+            assert not fact.path and fact.saw == place.said, "a handler answers all that was said, in the run itself"
+            place.entries += place.said - place.heard
+            place.heard = place.said
         assert line is not None or place.said == place.heard, "a run ends when every word was heard"
         assert not place.live
         assert not place.awaited, "guardrails go before the conclusion"

@@ -9,8 +9,8 @@ from ..errors import (
     InputGuardrailTripwireTriggered,
     MaxTurnsExceeded,
     MCPToolFailed,
-    ModelFailed,
     ModelRefused,
+    ModelTimedOut,
     OutputGuardrailTripwireTriggered,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
@@ -41,7 +41,7 @@ AgentsException = AssentryError
 UserError = UsageError
 ModelBehaviorError = UnexpectedReply
 ModelRefusalError = ModelRefused
-ModelTimeoutError = ModelFailed
+ModelTimeoutError = ModelTimedOut
 MCPToolCancellationError = MCPToolFailed
 ToolTimeoutError = ToolTimedOut
 RunErrorDetails = RunResultBase

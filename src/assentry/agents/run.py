@@ -11,9 +11,18 @@ from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.hooks import RunHooks
 from ..runtime import runner as own
 from ..runtime.state import RunState
-from ..sessions.session import Session
+from ..sessions.session import Session as OwnSession
 from .absent import find_absent
-from .run_config import DEFAULT_MAX_TURNS, RunConfig, ToolErrorFormatterArgs, run_config_from
+from .memory.session import Session
+from .run_config import (
+    DEFAULT_MAX_TURNS,
+    CallModelData,
+    CallModelInputFilter,
+    ModelInputData,
+    RunConfig,
+    ToolErrorFormatterArgs,
+    run_config_from,
+)
 
 if TYPE_CHECKING:
     from ..store.record import Stored
@@ -21,7 +30,15 @@ if TYPE_CHECKING:
     from .items import TResponseInputItem
     from .result import RunResult, RunResultStreaming
 
-__all__ = ["DEFAULT_MAX_TURNS", "RunConfig", "Runner", "ToolErrorFormatterArgs"]
+__all__ = [
+    "DEFAULT_MAX_TURNS",
+    "CallModelData",
+    "CallModelInputFilter",
+    "ModelInputData",
+    "RunConfig",
+    "Runner",
+    "ToolErrorFormatterArgs",
+]
 
 
 def _turns(input: Any, max_turns: int | None) -> int | None:
@@ -49,7 +66,7 @@ class Runner(own.Runner):
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
-        session: Session | None = None,
+        session: Session | OwnSession | None = None,
         store: Store | None = None,
     ) -> RunResult:
         """Run an agent until it is done or waits for a person; `max_turns=None` is no limit."""
@@ -64,7 +81,7 @@ class Runner(own.Runner):
             previous_response_id=previous_response_id,
             auto_previous_response_id=auto_previous_response_id,
             conversation_id=conversation_id,
-            session=session,
+            session=session,  # type: ignore[arg-type]
             store=store,
         )
         return result  # type: ignore[no-any-return]
@@ -84,7 +101,7 @@ class Runner(own.Runner):
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
-        session: Session | None = None,
+        session: Session | OwnSession | None = None,
         store: Store | None = None,
     ) -> RunResult:
         """Run an agent like `run`, and block until it returns. Works inside a running event loop too."""
@@ -99,7 +116,7 @@ class Runner(own.Runner):
             previous_response_id=previous_response_id,
             auto_previous_response_id=auto_previous_response_id,
             conversation_id=conversation_id,
-            session=session,
+            session=session,  # type: ignore[arg-type]
             store=store,
         )
         return result  # type: ignore[no-any-return]
@@ -117,7 +134,7 @@ class Runner(own.Runner):
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
-        session: Session | None = None,
+        session: Session | OwnSession | None = None,
         *,
         error_handlers: RunErrorHandlers[Any] | None = None,
         store: Store | None = None,
@@ -134,7 +151,7 @@ class Runner(own.Runner):
             previous_response_id=previous_response_id,
             auto_previous_response_id=auto_previous_response_id,
             conversation_id=conversation_id,
-            session=session,
+            session=session,  # type: ignore[arg-type]
             store=store,
         )
         return result  # type: ignore[no-any-return]

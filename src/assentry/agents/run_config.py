@@ -11,17 +11,25 @@ from msgspec.structs import replace
 
 from ..core import allowed
 from ..core.wording import described
+from ..definitions.model_input import CallModelData, CallModelInputFilter, ModelInputData
 from ..errors import InvalidDefinition
+from ..models.model import Model
+from ..models.named import model_from
 from ..runtime import config as own
 from ..runtime.config import ToolErrorFormatter, ToolErrorFormatterArgs
 from ..runtime.steps.approval import NOT_APPROVED
 from ..tracing.settings import Tracing
 from .absent import find_absent
+from .memory.session_settings import resolve_session_limit
+from .model_choice import provided_model
 from .model_settings import ModelSettings
 from .tracing.config import TracingConfig
 
 __all__ = [
     "DEFAULT_MAX_TURNS",
+    "CallModelData",
+    "CallModelInputFilter",
+    "ModelInputData",
     "OutputGuardrailBlockedMessageArgs",
     "OutputGuardrailBlockedMessageFormatter",
     "ReasoningItemIdPolicy",
@@ -145,12 +153,23 @@ class RunConfig(own.RunConfig, frozen=False, kw_only=True):  # type: ignore[misc
         if self.tool_execution is not None:
             given.max_parallel_tools = self.tool_execution.max_function_tool_concurrency
             given.pre_approval_tool_input_guardrails = self.tool_execution.pre_approval_tool_input_guardrails
-        if self.session_settings is not None:
-            settings = self.session_settings
-            given.session_limit = settings.get("limit") if isinstance(settings, Mapping) else settings.limit
         given.tool_error_formatter = self.tool_error_formatter or sdk_words
         given.tool_not_found = "raise" if self.tool_not_found_behavior == "raise_error" else "tell"
+        model, provider = given.model, given.model_provider
+        given.model = given.model_provider = None  # a name stays a name until an agent runs
+        if self.session_settings is not None:
+            given.session_limit = None
         super().__post_init__()
+        given.model, given.model_provider = model, provider
+        if model is not None and not isinstance(model, str):
+            model_from("RunConfig", model)
+        if self.session_settings is not None:  # natively a limit is at least 1
+            given.session_limit = resolve_session_limit(None, self.session_settings)
+
+    @property
+    def own_model(self) -> Model | None:
+        """The model that is used in place of the agents' own; None if the agents' models are used."""
+        return None if self.model is None else provided_model("RunConfig", self.model, self.model_provider)
 
     def _refuse(self) -> None:
         """Raise `InvalidDefinition` for what the SDK has and Assentry does not."""

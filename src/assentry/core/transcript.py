@@ -150,7 +150,7 @@ def said_items(said: f.Said) -> list[Item]:
 def kept_items(said: f.Said) -> list[Item]:
     """Return an input as items, with their notes."""
     value = text_or_items(said)
-    return [{"role": said.by, "content": value}] if type(value) is str else value  # type: ignore[return-value]
+    return [{"content": value, "role": said.by}] if type(value) is str else value  # type: ignore[return-value]
 
 
 def text_or_items(said: f.Said) -> str | list[Item]:
@@ -241,7 +241,7 @@ def output_item(state: CallState, text: str) -> Item:
     if type(state.outcome) is f.Finished and state.outcome.parts:
         told = ran_text(state, "").strip()
         parts = [*decode(state.outcome.output), *([{"type": "input_text", "text": told}] if told else [])]
-    return {"type": "function_call_output", "call_id": provider_id(state), "output": parts}
+    return {"call_id": provider_id(state), "output": parts, "type": "function_call_output"}
 
 
 def _native_output(state: CallState, kind: str, text: str) -> Item:
