@@ -18,7 +18,7 @@ from assentry.agents.agent import Agent, ToolsToFinalOutputResult
 from assentry.agents.agent_output import AgentOutputSchema
 from assentry.agents.agent_tool_input import STRUCTURED_INPUT_PREAMBLE
 from assentry.agents.apply_diff import apply_diff
-from assentry.agents.exceptions import ToolTimeoutError
+from assentry.agents.exceptions import ToolTimeoutError, UserError
 from assentry.agents.extensions import ToolOutputTrimmer
 from assentry.agents.extensions.handoff_filters import remove_all_tools
 from assentry.agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX, prompt_with_handoff_instructions
@@ -588,6 +588,17 @@ async def test_a_dataclass_is_wrapped_as_in_the_sdk_and_a_model_is_not() -> None
     assert AgentOutputSchema(Score).validate_json('{"response": {"points": 3}}') == Score(3)
     result = await OwnRunner.run(travel('{"response": {"points": 3}}', output_type=Score), "go")
     assert result.final_output == Score(3)
+
+
+async def test_an_output_type_without_a_strict_schema_is_refused_by_the_run_and_can_be_replaced_before() -> None:
+    class Loose(BaseModel):
+        jokes: dict[str, str]
+
+    agent = travel('{"jokes": {"1": "ha"}}', output_type=Loose)
+    with pytest.raises(UserError, match="strict_json_schema=False"):
+        await OwnRunner.run(agent, "go")
+    agent.output_type = AgentOutputSchema(Loose, strict_json_schema=False)
+    assert (await OwnRunner.run(agent, "go")).final_output == Loose(jokes={"1": "ha"})
 
 
 def test_a_file_search_takes_its_options_in_the_order_of_the_sdk() -> None:

@@ -206,6 +206,9 @@ class Agent(native.Agent[TContext], Generic[TContext]):
             if isinstance(value, list):  # as in the SDK, a list is not copied: it may grow, and clones share it
                 setattr(self, name, value)
 
+    def _check_output_type(self, whose: str) -> None:
+        """Leave the check to the run, as the SDK does: the program may assign another type before."""
+
     def clone(self, **kwargs: Any) -> Agent[TContext]:
         """Return a copy with these attributes changed. As in the SDK, the copy shares the lists that are not given."""
         names = [each.name for each in fields(self) if each.init]
