@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from assentry.agents.agent import Agent, ToolsToFinalOutputResult
 from assentry.agents.agent_output import AgentOutputSchema
 from assentry.agents.agent_tool_input import STRUCTURED_INPUT_PREAMBLE
 from assentry.agents.apply_diff import apply_diff
+from assentry.agents.exceptions import ToolTimeoutError, UserError
 from assentry.agents.extensions import ToolOutputTrimmer
 from assentry.agents.extensions.handoff_filters import remove_all_tools
 from assentry.agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX, prompt_with_handoff_instructions
@@ -267,6 +269,25 @@ async def test_the_model_gets_the_text_of_an_object_and_the_program_the_object()
     assert result.new_items[1].output == Trip(city="Rome")  # type: ignore[attr-defined]
 
 
+async def test_a_timeout_is_told_worded_or_raised_as_the_program_says() -> None:
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    options: dict[str, Any] = {"timeout": 0.001, "failure_error_function": None}
+    told = travel(call("hang"), "done", tools=[function_tool(hang, **options)])
+    await OwnRunner.run(told, "go")
+    assert heard(told)[-1]["output"] == "Tool 'hang' timed out after 0.001 seconds."
+    worded = function_tool(hang, timeout_error_function=lambda ctx, error: f"late: {error.timeout_seconds}", **options)
+    asked = travel(call("hang"), "done", tools=[worded])
+    await OwnRunner.run(asked, "go")
+    assert heard(asked)[-1]["output"] == "late: 0.001"
+    raising = travel(call("hang"), tools=[function_tool(hang, timeout_behavior="raise_exception", **options)])
+    with pytest.raises(ToolTimeoutError) as caught:
+        await OwnRunner.run(raising, "go")
+    assert (caught.value.tool_name, caught.value.timeout_seconds) == ("hang", 0.001)
+
+
 # -- agents -----------------------------------------------------------------------------------------
 
 
@@ -403,6 +424,21 @@ def test_options_of_a_nested_run_that_cannot_be_are_refused_in_one_sentence(opti
         travel().as_tool("ask", "Ask.", **{option: "given"})
 
 
+async def test_events_of_a_nested_run_come_with_the_call_as_the_client_s_object() -> None:
+    seen: list[Any] = []
+    inner = travel("inner")
+    tool = inner.as_tool("ask", "Ask.", on_stream=seen.append)
+    await OwnRunner.run(travel(call("ask", {"input": "hello"}, "c1"), "done", tools=[tool]), "go")
+    assert {each["event"].type for each in seen} == {
+        "agent_updated_stream_event",
+        "raw_response_event",
+        "run_item_stream_event",
+    }
+    assert {(each["agent"], each["tool_call"].call_id, each["tool_call"].name) for each in seen} == {
+        (inner, "c1", "ask")
+    }
+
+
 # -- handoffs ---------------------------------------------------------------------------------------
 
 
@@ -519,6 +555,18 @@ def test_a_tool_guardrail_s_behavior_is_read_by_its_keys() -> None:
         ToolGuardrailFunctionOutput(None, {"type": "maybe"})  # type: ignore[arg-type,typeddict-item]
 
 
+async def test_results_of_tool_guardrails_are_read_by_their_keys_too() -> None:
+    @tool_input_guardrail
+    def closed(data: Any) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.reject_content("closed")
+
+    agent = travel(call("work", {"x": 1}), "done", tools=[function_tool(work, tool_input_guardrails=[closed])])
+    result = await OwnRunner.run(agent, "go")
+    [found] = result.tool_input_guardrail_results
+    output: Any = found.output
+    assert (output.behavior["type"], output.behavior["message"]) == ("reject_content", "closed")
+
+
 async def test_an_output_schema_has_the_methods_of_the_sdk() -> None:
     schema = AgentOutputSchema(Trip)
     assert (schema.name(), schema.is_plain_text(), schema.is_strict_json_schema()) == ("Trip", False, True)
@@ -540,6 +588,17 @@ async def test_a_dataclass_is_wrapped_as_in_the_sdk_and_a_model_is_not() -> None
     assert AgentOutputSchema(Score).validate_json('{"response": {"points": 3}}') == Score(3)
     result = await OwnRunner.run(travel('{"response": {"points": 3}}', output_type=Score), "go")
     assert result.final_output == Score(3)
+
+
+async def test_an_output_type_without_a_strict_schema_is_refused_by_the_run_and_can_be_replaced_before() -> None:
+    class Loose(BaseModel):
+        jokes: dict[str, str]
+
+    agent = travel('{"jokes": {"1": "ha"}}', output_type=Loose)
+    with pytest.raises(UserError, match="strict_json_schema=False"):
+        await OwnRunner.run(agent, "go")
+    agent.output_type = AgentOutputSchema(Loose, strict_json_schema=False)
+    assert (await OwnRunner.run(agent, "go")).final_output == Loose(jokes={"1": "ha"})
 
 
 def test_a_file_search_takes_its_options_in_the_order_of_the_sdk() -> None:

@@ -28,9 +28,11 @@ from .assignable import AssignableTool, TextOfOutput, same_names
 from .handoffs import Handoff, handoff
 from .model_choice import choose_model, initial_settings
 from .model_settings import ModelSettings, settings_from
+from .stream_events import is_sdk_event
 from .strict_schema import ensure_strict_json_schema
 from .tool import FunctionToolResult, default_tool_error_function
 from .tracing.run_observer import observe_run
+from .typed_item import typed_item
 from .view_classes import VIEW_CLASSES
 
 if TYPE_CHECKING:
@@ -128,6 +130,17 @@ INPUT_SCHEMA = {
 """The schema of an agent tool that takes one text, with the SDK's description."""
 
 
+def _sdk_events_to(callback: Callable[[AgentToolStreamEvent], Any]) -> Callable[[dict[str, Any]], Any]:
+    """Return a callback for a nested run's events that passes on those which the SDK has, in its form."""
+
+    def pass_on(seen: dict[str, Any]) -> Any:
+        if not is_sdk_event(seen["event"]):
+            return None
+        return callback({"event": seen["event"], "agent": seen["agent"], "tool_call": typed_item(seen["tool_call"])})
+
+    return pass_on
+
+
 class _AgentTool(AssignableTool, TextOfOutput, AgentTool[Any]):
     """An agent as a tool, whose fields can be assigned until a run uses it."""
 
@@ -192,6 +205,9 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for name, value in given.items():
             if isinstance(value, list):  # as in the SDK, a list is not copied: it may grow, and clones share it
                 setattr(self, name, value)
+
+    def _check_output_type(self, whose: str) -> None:
+        """Leave the check to the run, as the SDK does: the program may assign another type before."""
 
     def clone(self, **kwargs: Any) -> Agent[TContext]:
         """Return a copy with these attributes changed. As in the SDK, the copy shares the lists that are not given."""
@@ -268,7 +284,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
             tool_description,
             custom_output_extractor=custom_output_extractor,
             is_enabled=is_enabled,
-            on_stream=on_stream,  # type: ignore[arg-type]
+            on_stream=on_stream and _sdk_events_to(on_stream),
             max_turns=max_turns,
             failure_error_function=failure_error_function,
             needs_approval=needs_approval,

@@ -28,7 +28,7 @@ from ..definitions.hosted_tool import (
     WebSearchTool,
 )
 from ..definitions.tool import Enabled, FailureText, Rule, Tool
-from ..errors import InvalidDefinition, UsageError
+from ..errors import InvalidDefinition, ToolTimedOut, UsageError
 from ..models.model import ToolSpec
 from ..schema.foreign import WrittenSchema
 from ..tools import apply_patch, shell
@@ -280,21 +280,16 @@ async def _word_failure(
     tool: FunctionTool, given: FailureText | None, ctx: RunContextWrapper[Any], error: Exception
 ) -> str:
     """Return the text for the model if a body failed, or took longer than it may."""
-    is_late = isinstance(error, TimeoutError) and str(error) == f"it took longer than {tool.timeout:g} seconds"
-    if not is_late:
+    if not isinstance(error, ToolTimedOut):
         if given is None:
             raise error
         words: Any = given(ctx, error)
+    elif tool.timeout_behavior == "raise_exception":
+        raise error
+    elif tool.timeout_error_function is None:
+        return f"Tool '{tool.name}' timed out after {tool.timeout:g} seconds."
     else:
-        from . import exceptions
-
-        skin: Any = exceptions
-        late = skin.ToolTimeoutError(tool.name, tool.timeout)
-        if tool.timeout_behavior == "raise_exception":
-            raise late from error
-        if tool.timeout_error_function is None:
-            return f"Tool '{tool.name}' timed out after {tool.timeout:g} seconds."
-        words = tool.timeout_error_function(ctx, late)
+        words = tool.timeout_error_function(ctx, error)
     return str(await words if inspect.isawaitable(words) else words)
 
 

@@ -193,11 +193,15 @@ class Agent(AgentBase[T], Generic[T]):
         self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
         self.input_guardrails, self.output_guardrails = list(self.input_guardrails), list(self.output_guardrails)
         self.reviewers = as_tuple(self.reviewers)
+        self._check_output_type(whose)
+        tools_of(self)
+
+    def _check_output_type(self, whose: str) -> None:
+        """Raise `InvalidDefinition` if no schema can be made of the output type."""
         try:
             schema_of(self)
         except InvalidDefinition as error:
             raise InvalidDefinition(f"{whose}: {error}") from error.__cause__
-        tools_of(self)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"

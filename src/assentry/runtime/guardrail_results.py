@@ -69,7 +69,7 @@ def result_of(scope: Scope, path: Path, run: Run, number: int, fact: f.Guarded) 
         return OutputGuardrailResult(guard, placed.agent, seen, output) if guard else None
     state = run.calls[fact.call]
     behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
-    given = ToolGuardrailFunctionOutput(info, behavior, fact.message)
+    given = scope.view(path).class_of(ToolGuardrailFunctionOutput)(info, behavior, fact.message)
     tools = scope.graph.of(state).tools
     for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another tool
         if tool is not None and fact.where == "tool_input":
