@@ -20,7 +20,7 @@ from assentry.agents import _HOMES
 from assentry.agents.absent import ABSENT
 from assentry.migrate.agents_sdk import AGENTS_SDK, SAME_NAMES
 from assentry.migrate.program import Batch, Program, batch_of
-from assentry.migrate.project import LIBRARIES, FileChange, plan_migration
+from assentry.migrate.project import LIBRARIES, ProgramChange, plan_migration
 
 GUIDE = "See docs/howto/from-openai-agents.md."
 
@@ -367,7 +367,7 @@ def test_a_write_that_fails_leaves_the_file_and_nothing_else(project: Path, monk
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        FileChange(file, file.read_bytes(), b"x").write()
+        ProgramChange(file, file.read_bytes(), b"x").write()
     assert os.listdir() == ["a.py"]
 
 
