@@ -9,10 +9,11 @@ import pytest
 from opentelemetry import trace as telemetry
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from assentry import GuardrailFunctionOutput, Runner, RunState, function_tool, input_guardrail, output_guardrail
+from assentry import GuardrailFunctionOutput, RunState, function_tool, input_guardrail, output_guardrail
 from assentry.agents import (
     Agent,
     RunConfig,
+    Runner,
     add_trace_processor,
     custom_span,
     get_current_span,
@@ -110,6 +111,13 @@ async def test_a_run_without_a_trace_has_one_of_its_own(heard: Heard) -> None:
     assert get_current_trace() is None
 
 
+async def test_a_streamed_run_shows_its_own_trace(heard: Heard) -> None:
+    streamed = Runner.run_streamed(agent("Done."), "Go.")
+    async for _ in streamed.stream_events():
+        pass
+    assert streamed.trace is heard.traces[0]
+
+
 async def test_two_runs_at_once_keep_their_spans_apart(heard: Heard) -> None:
     with trace("Both"):
         await asyncio.gather(*(Runner.run(agent("Done.", name=name), "Go.") for name in ("A", "B")))
@@ -125,6 +133,7 @@ async def test_a_streamed_run_and_a_blocking_one_belong_to_the_trace(heard: Hear
         streamed = Runner.run_streamed(agent("Done."), "Go.")
         async for _ in streamed.stream_events():
             pass
+    assert streamed.trace is None
     await asyncio.to_thread(lambda: Runner.run_sync(agent("Done.", name="B"), "Go."))
     names = [span.span_data.name for span in heard.spans if span.span_data.type == "agent"]
     assert (names, [each.name for each in heard.traces]) == (["A", "B"], ["Order", "Agent workflow"])
@@ -304,7 +313,8 @@ async def test_a_resumed_run_stays_in_its_trace(heard: Heard) -> None:
     state = await RunState.from_string(later, result.to_state().to_string())
     state.approve(state.get_interruptions()[0])
     await Runner.run(later, state)
-    assert len({each.trace_id for each in heard.traces}) == 1
+    assert [each.name for each in heard.traces] == ["Agent workflow"]  # it is not begun again
+    assert len({span.trace_id for span in heard.spans}) == 1
     assert [line for line in heard.lines if "+" in line][-4:] == [
         "    + agent A",
         "      + function danger",

@@ -14,8 +14,11 @@ from ..core.wording import described
 from ..errors import UsageError
 from ..runtime import result as own
 from ..runtime import streaming
+from ..runtime.driver import Driver
 from .absent import find_absent
 from .stream_events import StreamEvent, is_sdk_event
+from .tracing.interface import Trace
+from .tracing.run_trace import RunTrace
 
 if TYPE_CHECKING:
     import asyncio
@@ -107,6 +110,12 @@ class RunResult(RunResultBase, own.RunResult):
 
 class RunResultStreaming(RunResultBase, streaming.RunResultStreaming):
     """The result of `Runner.run_streamed`: read `stream_events()` to its end, then use the other attributes."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
+        observer = driver.scope.hooks.observer
+        self.trace: Trace | None = observer.current if isinstance(observer, RunTrace) and observer.own else None
+        """The run's own trace; None if the run is in a trace of the program's."""
 
     async def stream_events(self, *, all_events: bool = False) -> AsyncIterator[StreamEvent]:
         """Yield the run's events, up to its end or its pause. An error of the run is raised at the end.

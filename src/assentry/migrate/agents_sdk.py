@@ -28,7 +28,7 @@ SAME_NAMES = (
 """Names that Assentry itself has too, with the meaning that the Agents SDK gives them."""
 
 STATES = "States that the Agents SDK saved are not read: finish those runs where they were begun"
-PERSON = "A person is asked before each"
+PERSON, ELSE = "A person is asked before each", "unless needs_approval= says otherwise"
 TRACES = "Assentry sends no traces to OpenAI; set up OpenTelemetry or add a processor"
 
 AGENTS_SDK = Library(
@@ -52,11 +52,9 @@ AGENTS_SDK = Library(
     notes=(
         CallNote("RunState.from_json", f"{STATES}."),
         CallNote("RunState.from_string", f"{STATES}."),
-        CallNote("ShellTool", f"{PERSON} command, unless needs_approval= says otherwise.", unless=("needs_approval",)),
-        CallNote("ShellTool", "No shell of the provider's is used: give an executor.", only_with=("environment",)),
-        CallNote(
-            "ApplyPatchTool", f"{PERSON} patch, unless needs_approval= says otherwise.", unless=("needs_approval",)
-        ),
+        CallNote("ShellTool", "A shell of the provider's is refused: give an executor.", only_with=("environment",)),
+        CallNote("ShellTool", f"{PERSON} command, {ELSE}.", unless=("needs_approval",), native=True),
+        CallNote("ApplyPatchTool", f"{PERSON} patch, {ELSE}.", unless=("needs_approval",), native=True),
         CallNote("set_tracing_export_api_key", f"{TRACES}."),
     ),
 )

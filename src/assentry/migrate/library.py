@@ -26,6 +26,8 @@ class CallNote:
     """Keywords with which the call means the same."""
     only_with: tuple[str, ...] = ()
     """Keywords without which the call means the same."""
+    native: bool = False
+    """True if the call means the same on the skin."""
 
     def fits(self, called: str, keywords: Iterable[str]) -> bool:
         """Return True if a call of this qualified name, with these keywords, is one to look at."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import libcst as cst
 from libcst.metadata import (
@@ -32,8 +32,8 @@ class Remark(NamedTuple):
 
     line: int
     says: str
-    skin: bool = False
-    """True if it holds only for a name that comes from the skin, and not for Assentry's own."""
+    only: Literal["skin", "native"] | None = None
+    """The names for which it holds, if not for both: those of the skin, or Assentry's own."""
 
 
 class Batch(NamedTuple):
@@ -66,7 +66,8 @@ class Program:
 
     def remarks(self, *, native: bool) -> list[Remark]:
         """Return the places that a person has to look at, in order."""
-        return sorted(each for each in self.reader.remarks if not (native and each.skin))
+        other = "skin" if native else "native"
+        return sorted((each for each in self.reader.remarks if each.only != other), key=lambda each: each[:2])
 
     def rewritten(self, *, native: bool, batch: Batch) -> str:
         """Return the program with the names that it has here."""
@@ -102,8 +103,8 @@ class _Reader(cst.CSTVisitor):
         self.exports = False
         """True if the program says what it exports."""
 
-    def remark(self, node: cst.CSTNode, says: str, skin: bool = False) -> None:
-        self.remarks.add(Remark(self.get_metadata(PositionProvider, node).start.line, says, skin))
+    def remark(self, node: cst.CSTNode, says: str, only: Literal["skin", "native"] | None = None) -> None:
+        self.remarks.add(Remark(self.get_metadata(PositionProvider, node).start.line, says, only))
 
     # -- imports -----------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class _Reader(cst.CSTVisitor):
     def _check(self, node: cst.CSTNode, qualified: str, native: bool = False) -> None:
         says = self.library.missing(qualified)
         if says is not None:
-            self.remark(node, says, native)
+            self.remark(node, says, "skin" if native else None)
 
     # -- uses --------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class _Reader(cst.CSTVisitor):
             self.unfit.add(name)
         for note in self.library.notes:
             if note.fits(qualified, keywords):
-                self.remark(node, note.says)
+                self.remark(node, note.says, "native" if note.native else None)
 
     # -- texts -------------------------------------------------------------------------------------
 

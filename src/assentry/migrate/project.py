@@ -46,7 +46,7 @@ class Note(NamedTuple):
         return f"{self.path}:{self.line}: {self.says}" if self.line else f"{self.path}: {self.says}"
 
 
-class Change(NamedTuple):
+class ProgramChange(NamedTuple):
     """A file that would change."""
 
     path: Path
@@ -89,7 +89,7 @@ class Change(NamedTuple):
 class Migration(NamedTuple):
     """The changes of a project, and what a person has to look at."""
 
-    changes: list[Change]
+    changes: list[ProgramChange]
     notes: list[Note]
 
 
@@ -112,7 +112,7 @@ def plan_migration(paths: Sequence[Path], *, native: bool = False) -> Migration:
             notes.append(Note(path, 0, "The file is read-only and is left alone."))
             continue
         mark = codecs.BOM_UTF8 if path.read_bytes().startswith(codecs.BOM_UTF8) else b""
-        changes.append(Change(path, mark + before[path].encode(), mark + text.encode()))
+        changes.append(ProgramChange(path, mark + before[path].encode(), mark + text.encode()))
     return Migration(changes, sorted(notes))
 
 

@@ -18,7 +18,7 @@ from .provider import DefaultTraceProvider
 from .run_trace import RunTrace
 from .scope import Scope
 from .setup import get_trace_provider
-from .traces import NoOpTrace, hex_id
+from .traces import NoOpTrace, TraceImpl, hex_id, was_heard
 
 
 @functools.cache
@@ -49,6 +49,8 @@ def observe_run(drive: Drive, began: f.Began, resumed: bool) -> Observer:
             metadata=config.trace_metadata,
             tracing=config.tracing_config,
         )
+        if resumed and isinstance(trace, TraceImpl) and was_heard(trace.trace_id):
+            trace.resumed = True
     if own is not None and not own.heard:
         return RunTrace(trace, current is None, inner)
     from .run_spans import RunSpans

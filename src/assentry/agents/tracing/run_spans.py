@@ -199,7 +199,7 @@ class RunSpans(RunTrace):
         shown = self.mask.value(decode(outcome.output))
         if not self.scope.graph.redactions():  # an object could not be searched for secrets
             shown = self.scope.outputs.get((path, state.call.id), shown)
-        if self.shows:
+        if self.shows and span.error is None:
             data.output = shown
         if outcome.error is not None and span.error is None:
             about = {"tool_name": state.tool, "error": str(shown) if self.shows else HIDDEN}

@@ -109,6 +109,8 @@ class TraceImpl(_CurrentTrace):
         self._mirrored = mirrored
         """True if this trace is a span of OpenTelemetry; a run's own trace is not, since its run is one."""
         self._started = False
+        self.resumed = False
+        """True if processors have heard of the trace before: a resumed run goes on with it."""
         self.mirror: ManualSpan | None = None
 
     @property
@@ -135,7 +137,9 @@ class TraceImpl(_CurrentTrace):
         self._started = True
         if self._mirrored and is_set_up():
             self._begin_mirror(mark_as_current)
-        self._processor.on_trace_start(self)
+        if not self.resumed:
+            self._processor.on_trace_start(self)
+            _remember(self.trace_id)
         if mark_as_current:
             self._previous = Scope.set_current_trace(self)
 
@@ -161,7 +165,8 @@ class TraceImpl(_CurrentTrace):
             if reset_current:
                 mirror.leave()
             mirror.end({})
-        self._processor.on_trace_end(self)
+        if not self.resumed:
+            self._processor.on_trace_end(self)
         if reset_current:
             self._restore()
 
@@ -174,6 +179,22 @@ class TraceImpl(_CurrentTrace):
             "group_id": self.group_id,
             "metadata": self.metadata,
         }
+
+
+_heard: dict[str, None] = {}
+MOST_HEARD = 4096
+"""The number of traces that a process remembers."""
+
+
+def _remember(trace_id: str) -> None:
+    _heard[trace_id] = None
+    while len(_heard) > MOST_HEARD:
+        del _heard[next(iter(_heard))]
+
+
+def was_heard(trace_id: str) -> bool:
+    """Return True if processors of this process have heard of a trace."""
+    return trace_id in _heard
 
 
 def trace_attributes(group_id: str | None, metadata: dict[str, Any] | None) -> dict[str, Any]:
