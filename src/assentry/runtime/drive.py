@@ -142,10 +142,10 @@ def begin_run(
         first = functools.partial(first, trace=observer.trace)
     if input is None:
         journal.append(first())
-    elif session is None:
+    elif scope.session is None:
         journal.append(first([f.Said(input)]))
     else:
-        driver.first = functools.partial(_read_session, journal, first, session, decode(input), config)
+        driver.first = functools.partial(_read_session, journal, first, scope.session.session, decode(input), config)
     return driver
 
 

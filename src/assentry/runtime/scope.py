@@ -22,7 +22,7 @@ from .definition import resolve
 from .hook_dispatch import HookDispatch
 from .journal import Journal
 from .servers import Servers
-from .session_sync import SessionSync
+from .session_sync import SessionSync, with_context
 from .sync import RunLoop
 from .tasks import Tasks
 from .view import Outputs, View
@@ -80,7 +80,9 @@ def make_scope(
     control = RunControl(journal, graph, run_loop)
     ctx: RunContextWrapper[Any] = RunContextWrapper(context, control=control)
     dispatch = HookDispatch(hooks, journal, graph, ctx, outputs)
-    sync = SessionSync(session, journal, input_first=config.save_input_first) if session is not None else None
+    sync = None
+    if session is not None:
+        sync = SessionSync(with_context(session, ctx), journal, input_first=config.save_input_first)
     tasks = Tasks(journal, dispatch, config.max_parallel_tools)
     scope = Scope(journal, graph, config, outputs, run_loop, control, ctx, dispatch, tasks, sync, Servers(), {})
     control.scope = ref(scope)

@@ -7,6 +7,7 @@ no call without its output, whatever stops the run and whoever else uses the ses
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 from collections import Counter
@@ -19,7 +20,7 @@ from ..core.run import Run, TranscriptEntry, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
-from ..sessions.session import HEARD, HeardSession, OpeningSession, Session, compacts, writes_exactly
+from ..sessions.session import HEARD, HeardSession, OpeningSession, Session, SessionAround, compacts, writes_exactly
 from .config import RunConfig
 from .journal import Journal
 from .value import input_json
@@ -38,7 +39,9 @@ def patience(config: RunConfig) -> float:
 
 async def first_inputs(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
     """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
-    history = accepted_items(_items_of(session, await session.get_items(_limit(session, config))))
+    limit = _limit(session, config)
+    loaded = await (session.get_items() if limit is None else session.get_items(limit=limit))
+    history = accepted_items(_items_of(session, loaded))
     if isinstance(session, HeardSession):
         history = session.as_heard(history)
     merge = config.session_input_callback
@@ -205,6 +208,53 @@ def _reply_id(run: Run) -> str | None:
 def unsaved(run: Run, *, input_first: bool = False) -> bool:
     """Return True if finished turns, or inputs that are written first, are missing in the session."""
     return done_upto(run, input_first=input_first) > run.saved
+
+
+class _ContextSession:
+    """A session of a user's whose methods get the run's context, as their argument `wrapper`."""
+
+    def __init__(self, session: Any, context: Any) -> None:
+        self._session, self._context = session, context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    async def get_items(self, limit: int | None = None) -> list[Item]:
+        given = {} if limit is None else {"limit": limit}
+        items: list[Item] = await self._session.get_items(**given, wrapper=self._context)
+        return items
+
+    async def add_items(self, items: list[Item]) -> None:
+        await self._session.add_items(items, wrapper=self._context)
+
+    async def pop_item(self) -> Item | None:
+        item: Item | None = await self._session.pop_item(wrapper=self._context)
+        return item
+
+    async def clear_session(self) -> None:
+        await self._session.clear_session(wrapper=self._context)
+
+
+def with_context(session: Session, context: Any) -> Session:
+    """Return the session, or one that gives the run's context to its methods if all four of them take a `wrapper`."""
+    if isinstance(session, SessionAround):
+        inside = with_context(session.underlying_session, context)
+        if inside is not session.underlying_session:
+            session = copy.copy(session)
+            session.underlying_session = inside
+        return session
+    methods = (session.get_items, session.add_items, session.pop_item, session.clear_session)
+    if all(_takes_wrapper(method) for method in methods):
+        return _ContextSession(session, context)
+    return session
+
+
+def _takes_wrapper(method: Any) -> bool:
+    try:
+        found = inspect.signature(method).parameters.get("wrapper")
+    except (TypeError, ValueError):  # a method without a signature
+        return False
+    return found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
 
 
 class SessionSync:

@@ -193,7 +193,7 @@ def writes_exactly(session: Any) -> TypeGuard[ExactSession]:
 
 async def get_all(session: Session) -> list[Item]:
     """Return all items of a session, also of one that usually gives only some."""
-    return await session.get_items(ALL)
+    return await session.get_items(limit=ALL)
 
 
 async def replace_latest_of(session: Session, old: list[Item], new: list[Item]) -> bool:
