@@ -20,6 +20,7 @@ LOCAL_SHELL = "It is the older form of ShellTool; use ShellTool with an executor
 PROGRAMS = "Nobody would be asked before a generated program calls tools; let the model call them"
 CODEX = "Assentry runs no Codex; run its command with ShellTool, where a person can be asked"
 HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
+TESTING = "Assentry's own are in assentry.testing: ScriptedModel, call, check_store, check_model"
 TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
 TRACES = "Assentry sends no traces to OpenAI; give add_trace_processor one of your own, or set up OpenTelemetry"
 WEBSOCKET = "Assentry asks the Responses API over HTTP; use OpenAIResponsesModel, or leave the transport out"

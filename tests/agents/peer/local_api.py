@@ -180,7 +180,7 @@ def _message(account: Account, body: Item, context: list[Item], turn: list[Item]
 def _text(content: Any) -> str:
     if isinstance(content, list):
         return " ".join(str(part.get("text") or part.get("image_url") or part) for part in content)
-    return " ".join(str(content).split())[:150]
+    return " ".join(str(content).split())
 
 
 # -- the Responses API ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ class Homework(BaseModel):
 checker = Agent(name="Checker", instructions="Is it homework?", output_type=Homework)
 
 
-@input_guardrail
+@input_guardrail(run_in_parallel=False)
 async def no_homework(
     context: RunContextWrapper[None], agent: Agent[None], input: str | list[TResponseInputItem]
 ) -> GuardrailFunctionOutput:

@@ -1,7 +1,6 @@
 """Structured outputs, strict and not."""
 
 import asyncio
-from dataclasses import dataclass
 
 from agents import Agent, AgentOutputSchema, Runner
 from pydantic import BaseModel
@@ -14,8 +13,7 @@ class Event(BaseModel):
     room: int | None = None
 
 
-@dataclass
-class Scores:
+class Scores(BaseModel):
     by_name: dict[str, int]
 
 
