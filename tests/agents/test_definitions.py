@@ -373,7 +373,7 @@ async def test_settings_for_mcp_tools_change_the_offer_and_not_what_people_agree
 
 
 @pytest.mark.parametrize(
-    "config", ["strict", {"convert_schemas_to_strict": 1}, {"strcit": True}, {"include_server_in_tool_names": True}]
+    "config", ["strict", {"convert_schemas_to_strict": 1}, {"strcit": True}, {"include_server_in_tool_names": 5}]
 )
 def test_settings_for_mcp_tools_that_are_none_are_refused(config: Any) -> None:
     with pytest.raises(AssentryError, match="mcp_config"):

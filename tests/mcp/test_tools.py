@@ -216,8 +216,10 @@ def test_all_tools_of_several_servers_can_be_an_agents_own(tmp_path: Path) -> No
             state = result.to_state()
             state.approve(state.get_interruptions()[0])
             assert output(await Runner.run(agent, state), 1) == "did it"
-            with pytest.raises(InvalidDefinition, match="convert_schemas_to_strict"):
-                await MCPUtil.get_all_function_tools([server], True)
+            (strict,) = await MCPUtil.get_all_function_tools([server], True)
+            assert strict.spec is not None and strict.spec.strict and strict.fingerprint == tools[0].fingerprint
+            with pytest.raises(InvalidDefinition, match="convert_schemas_to_strict must be True or False"):
+                await MCPUtil.get_all_function_tools([server], "yes")  # type: ignore[arg-type]
             with pytest.raises(InvalidDefinition, match="list of MCP servers, got 3"):
                 await MCPUtil.get_all_function_tools([3])  # type: ignore[list-item]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NotRequired
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypedDict, TypeVar
 
@@ -16,11 +15,11 @@ from ..definitions.agent import ToolsToFinalOutputResult
 from ..definitions.agent_tool import AgentBase, AgentTool, Extractor
 from ..definitions.context import RunContextWrapper
 from ..definitions.item import ViewClasses
+from ..definitions.mcp_config import MCPConfig
 from ..definitions.output import AgentOutputSchema
 from ..definitions.prompt import DynamicPromptFunction, Prompt, resolve_prompt
 from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool
 from ..errors import UsageError
-from ..models.model import ToolSpec
 from .absent import find_absent
 from .agent_output import WrappingOutputSchema
 from .agent_tool_input import StructuredToolInputBuilder, input_builder_for
@@ -29,7 +28,6 @@ from .handoffs import Handoff, handoff
 from .model_choice import choose_model, initial_settings
 from .model_settings import ModelSettings, settings_from
 from .stream_events import is_sdk_event
-from .strict_schema import ensure_strict_json_schema
 from .tool import FunctionToolResult, default_tool_error_function
 from .tracing.run_observer import observe_run
 from .typed_item import typed_item
@@ -64,41 +62,6 @@ class StopAtTools(TypedDict):
     """Tools whose output ends the run."""
 
     stop_at_tool_names: list[str]
-
-
-class MCPConfig(TypedDict):
-    """Settings for the tools of an agent's MCP servers."""
-
-    convert_schemas_to_strict: NotRequired[bool]
-    failure_error_function: NotRequired[FailureText | None]
-    include_server_in_tool_names: NotRequired[bool]
-
-
-MCP_OPTIONS = allowed.Options(
-    convert_schemas_to_strict=allowed.BOOL,
-    failure_error_function=allowed.CALLABLE.or_none,
-    include_server_in_tool_names=allowed.BOOL,
-)
-
-
-def check_mcp_config(name: str, config: Any) -> None:
-    """Raise `InvalidDefinition` unless the settings fit."""
-    allowed.check_option(f"Agent {name!r}", "mcp_config", config, allowed.instance_of(dict, "a dict"))
-    MCP_OPTIONS.check_items(f"Agent {name!r}", config, within="mcp_config.")
-    if config.get("include_server_in_tool_names"):
-        raise UsageError(
-            f"Agent {name!r}: mcp_config has no include_server_in_tool_names: give each server a tool_name_prefix."
-        )
-
-
-def configured_tool(tool: Tool, config: MCPConfig) -> Tool:
-    """Return an MCP server's tool with an agent's settings. Its fingerprint, which people agree to, stays the same."""
-    made = replace(tool, failure_error_function=config.get("failure_error_function", tool.failure_error_function))
-    if config.get("convert_schemas_to_strict"):
-        with suppress(UsageError):  # as in the SDK, a schema that has no strict form is offered as it is
-            strict = ensure_strict_json_schema(tool.params_json_schema)
-            object.__setattr__(made, "spec", ToolSpec(tool.name, tool.description, strict, True, tool.native))
-    return made
 
 
 class AgentToolStreamEvent(TypedDict):
@@ -158,8 +121,6 @@ class Agent(native.Agent[TContext], Generic[TContext]):
     raises_refusals: ClassVar[bool] = True
     model_choice: ClassVar[Any] = choose_model
     observed_by = staticmethod(observe_run)
-    mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
-    """Settings for the tools of the MCP servers."""
 
     def __init__(
         self,
@@ -192,14 +153,12 @@ class Agent(native.Agent[TContext], Generic[TContext]):
             if given[each] is None:
                 del given[each]
         given.setdefault("model_settings", initial_settings(None))
-        self.mcp_config = given.pop("mcp_config", MCPConfig())
         native.Agent.__init__(self, **given)
 
     def __post_init__(self) -> None:
         self.model_settings = settings_from(f"Agent {self.name!r}", self.model_settings)
         if self.model is not None and self.model_settings == initial_settings(None):
             self.model_settings = initial_settings(self.model)
-        check_mcp_config(self.name, self.mcp_config)
         given = {name: getattr(self, name) for name in LISTS}
         super().__post_init__()
         for name, value in given.items():
@@ -216,18 +175,6 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         if "model" in kwargs and self.model_settings == initial_settings(self.model):
             kwargs = {"model_settings": initial_settings(kwargs["model"]), **kwargs}
         return type(self)(**{**{name: getattr(self, name) for name in names}, **kwargs})
-
-    def tools_of_server(self, server: ToolServer) -> tuple[Tool, ...]:
-        """Return a server's tools with the agent's `mcp_config`; the same tuple until a part has changed."""
-        if not self.mcp_config:
-            return server.tools
-        made: dict[ToolServer, Any] = self.__dict__.setdefault("_configured", {})
-        found = made.get(server)
-        if found is None or found[0] is not server.tools or found[1] != self.mcp_config:
-            adapted = tuple(configured_tool(tool, self.mcp_config) for tool in server.tools)
-            found = made[server] = server.tools, dict(self.mcp_config), adapted
-        configured: tuple[Tool, ...] = found[2]
-        return configured
 
     def handoff_to(self, other: native.Agent[Any]) -> Handoff[Any, Any]:
         """Return the handoff for an agent in the list of handoffs that stands there by itself."""
@@ -317,7 +264,8 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         for server in self.mcp_servers:
             async with server.kept_open():
                 await server.refresh()
-        return [tool for server in self.mcp_servers for tool in self.tools_of_server(server)]
+        served = [tool for server in self.mcp_servers for tool in self.tools_of_server(server)]
+        return [tool for tool in served if await self._is_enabled(tool, run_context)]
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
         """Return the tools that the model would be offered with this context: those of MCP servers, and the agent's."""

@@ -26,6 +26,7 @@ from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .hosted_tool import HostedTool
 from .item import ToolCallOutputItem, ViewClasses
+from .mcp_config import MCP_OPTIONS, MCPConfig, configured_tool
 from .output import AgentOutputSchema, AgentOutputSchemaBase
 from .prompt import PROMPT_OR_FUNCTION, DynamicPromptFunction, Prompt, prompt_mark
 from .server import ToolServer
@@ -90,6 +91,7 @@ AGENT_OPTIONS = allowed.Options(
     tools=allowed.LIST,
     handoffs=allowed.LIST,
     mcp_servers=allowed.LIST,
+    mcp_config=allowed.instance_of(Mapping, "a dict"),
     reviewers=allowed.NAMES,
     handoff_description=allowed.Values("text", lambda value: type(value) is str).or_none,
     output_needs_approval=allowed.BOOL_OR_CALLABLE,
@@ -142,6 +144,8 @@ class Agent(AgentBase[T], Generic[T]):
     """The agents that may take over, each as an agent or as `handoff(...)` with options."""
     mcp_servers: list[ToolServer] = field(default_factory=list)
     """The MCP servers whose tools the model may call; see `assentry.mcp`. Their tools are listed before each turn."""
+    mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
+    """Settings for the tools of the MCP servers."""
     reviewers: Sequence[str] = ()
     """The users, and the groups as "group:name", who may decide on calls of tools without reviewers of their own."""
     handoff_description: str | None = None
@@ -173,6 +177,10 @@ class Agent(AgentBase[T], Generic[T]):
     """A function that makes the observer of a run that such an agent begins, in place of `RunConfig(tracing=...)`."""
     _model: Model | None = field(default=None, init=False)
     """The last result of `model_of`: an object that was found to be a model."""
+    _configured: dict[ToolServer, tuple[Any, dict[str, Any], tuple[Tool, ...]]] = field(
+        default_factory=dict, init=False
+    )
+    """The tools of each server with these settings, after the tools and the settings that they were made from."""
     _tools: Toolbox | None = field(default=None, init=False)
     """The cached result of `toolbox_of`."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
@@ -186,6 +194,8 @@ class Agent(AgentBase[T], Generic[T]):
         allowed.check_option("Agent", "name", self.name, allowed.NAME)
         whose = f"Agent {self.name!r}"
         AGENT_OPTIONS.check(whose, self)
+        if self.mcp_config:
+            MCP_OPTIONS.check_items(f"{whose}: mcp_config", self.mcp_config)
         if self.model_choice is None and self.model is not None:
             self.model = self._model = model_from(whose, self.model)
         elif self.model is not None and not isinstance(self.model, str):
@@ -215,8 +225,14 @@ class Agent(AgentBase[T], Generic[T]):
         return handoff(other)
 
     def tools_of_server(self, server: ToolServer) -> tuple[Tool, ...]:
-        """Return a server's tools, as last listed; the tuple is another one only if the list has changed."""
-        return server.tools
+        """Return a server's tools with the agent's `mcp_config`; the same tuple until a part has changed."""
+        if not self.mcp_config:
+            return server.tools
+        found = self._configured.get(server)
+        if found is None or found[0] is not server.tools or found[1] != self.mcp_config:
+            made = tuple(configured_tool(tool, self.mcp_config) for tool in server.tools)
+            found = self._configured[server] = server.tools, dict(self.mcp_config), made
+        return found[2]
 
     def ends_with(self, item: ToolCallOutputItem) -> bool:
         """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""

@@ -15,6 +15,8 @@ class ToolServer(ABC):
     """The server's name, part of the fingerprint of each of its tools."""
     tools: tuple[Any, ...] = ()
     """The tools, each a `Tool`, as they were last listed. The tuple is another one only if the list has changed."""
+    words_failures: bool = False
+    """True if the server says itself how the failures of its tools are worded."""
     listed: bool = False
     """True once the tools were listed."""
 

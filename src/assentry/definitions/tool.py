@@ -165,6 +165,15 @@ class Tool:
         """The server that defines the tool and may change it; None for a tool that the program defines."""
         return None
 
+    def named_with_server(self) -> Tool:
+        """Return the tool under a name that says which server it is of; a tool of no server stays as it is."""
+        return self
+
+    @property
+    def as_listed(self) -> Tool:
+        """The tool as its server has it: this one, unless an agent's settings have changed its name."""
+        return self
+
     @property
     def knows_its_attempts(self) -> bool:
         """True if the body knows what an earlier attempt did, and compares `ctx.preconditions` with the rest itself."""

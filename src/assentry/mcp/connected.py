@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..definitions.server import ToolServer
 
 if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
     from .link import ServerConnection
 
 
@@ -25,6 +27,10 @@ class ConnectedServer(ToolServer):
     @abstractmethod
     def stays_open(self) -> bool:
         """True if the connection outlasts a run's pause, because the user connected it."""
+
+    @abstractmethod
+    def output_of(self, result: CallToolResult) -> Any:
+        """Return the output of a call."""
 
     @abstractmethod
     def turn(self) -> AbstractAsyncContextManager[Any]:

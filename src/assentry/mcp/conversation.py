@@ -84,6 +84,7 @@ async def converse(
     args: dict[str, Any],
     idempotent: bool,
     check: Callable[[], Awaitable[None]],
+    meta: dict[str, Any] | None = None,
 ) -> CallToolResult:
     """Call a tool, ask what the server asks, and return the result.
 
@@ -94,8 +95,9 @@ async def converse(
         args: The arguments.
         idempotent: True if the user says that the tool may be called again.
         check: A function that lists the tools again and raises `NotAsShown` if the tool has changed.
+        meta: What is sent with the call as `_meta`.
     """
-    rounds = CallRounds(server, ctx, name, args, idempotent, check)
+    rounds = CallRounds(server, ctx, name, args, idempotent, check, meta)
     for _ in range(ROUNDS):
         try:
             said = await rounds.step(ROUND_STEP, rounds.go_on)
@@ -117,9 +119,10 @@ class CallRounds:
         args: dict[str, Any],
         idempotent: bool,
         check: Callable[[], Awaitable[None]],
+        meta: dict[str, Any] | None = None,
     ) -> None:
         self._server, self._ctx, self._name, self._args, self._idempotent = server, ctx, name, args, idempotent
-        self._check = check
+        self._check, self._meta = check, meta
         self._given: list[tuple[Round, dict[str, ElicitResult]]] = []
         """The rounds that are answered, with the answers."""
 
@@ -209,6 +212,7 @@ class CallRounds:
             responses=responses,
             state=state,
             progress=progress,
+            meta=self._meta,
         )
 
     async def _send(self, link: ServerConnection, responses: Any = None, state: str | None = None) -> Any:

@@ -11,6 +11,9 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ..core.wording import described
+from ..errors import UsageError
+
 TIMEOUT = 30.0
 READ_TIMEOUT = 300.0
 
@@ -47,20 +50,18 @@ class LimitedResponse(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class WatchedClient(httpx2.AsyncClient):
-    """A client that notes a request's fate on the call, and limits responses that are read as a whole."""
+def watch_client(client: httpx2.AsyncClient, limit: int) -> httpx2.AsyncClient:
+    """Have a client note a request's fate on the call, and limit responses that are read as a whole."""
+    send_request = client.send
 
-    limit: int
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request."""
+    async def send(request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = REQUEST_PROGRESS.get() if request.method == "POST" else None
         if call is not None and call.posted:
             call = None  # a later message in the same context: an answer to a question, or a cancellation
         if call is not None:
             call.posted = True
         try:
-            response = await super().send(request, **options)
+            response = await send_request(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             if call is not None:
                 call.unsent = True
@@ -74,16 +75,24 @@ class WatchedClient(httpx2.AsyncClient):
                     "the server sent a compressed answer that was not requested", request=request
                 )
             if isinstance(response.stream, httpx2.AsyncByteStream):
-                response.stream = LimitedResponse(response.stream, self.limit)
+                response.stream = LimitedResponse(response.stream, limit)
         return response
+
+    client.send = send  # type: ignore[method-assign] # a client of the user's own is watched too
+    return client
 
 
 def _client(params: Mapping[str, Any], limit: int) -> httpx2.AsyncClient:
     headers = {"accept-encoding": "identity", **(params.get("headers") or {})}
     timeout = httpx2.Timeout(params.get("timeout", TIMEOUT), read=params.get("sse_read_timeout", READ_TIMEOUT))
-    client = WatchedClient(headers=headers, timeout=timeout, auth=params.get("auth"))
-    client.limit = limit
-    return client
+    make, auth = params.get("httpx_client_factory"), params.get("auth")
+    if make is None:
+        return watch_client(httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth), limit)
+    client = make(headers=params.get("headers"), timeout=timeout, auth=auth)
+    if not isinstance(client, httpx2.AsyncClient):
+        raise UsageError(f"httpx_client_factory must return an httpx2.AsyncClient, got {described(client)}.")
+    client.headers["accept-encoding"] = "identity"
+    return watch_client(client, limit)
 
 
 @asynccontextmanager

@@ -29,8 +29,9 @@ from ..definitions.tool import FailureText, Tool, default_tool_error_function
 from ..errors import AssentryError, InvalidDefinition, MCPServerFailed, UsageError
 from .approval_rule import RequireApproval, policy_from
 from .connected import ConnectedServer
+from .result import output_of
 from .sdk_words import NO_SESSION
-from .tool import MCPTool, tool_from_listing
+from .tool import MCPTool, MCPToolMetaResolver, tool_from_listing
 from .tool_filter import ToolFilter, ToolSelection
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ class MCPServerOptions(TypedDict, total=False):
     """The most tools that a server may list. The default is 10,000."""
     max_held_calls: int
     """The most calls that are held open for an answer, at servers that ask inside a call. The default is 100."""
+    max_list_pages: int | None
+    """The most pages of a list of tools; None, the default, for no limit."""
+    tool_meta_resolver: MCPToolMetaResolver | None
+    """A function of a call that returns what is sent with the call as `_meta`."""
     parallel_calls: bool
     """If False, one call at a time is sent, so that questions of older servers can be told apart."""
 
@@ -117,6 +122,8 @@ SERVER_OPTIONS = allowed.Options(
     max_result_bytes=allowed.COUNT,
     max_tools=allowed.COUNT,
     max_held_calls=allowed.COUNT,
+    max_list_pages=allowed.COUNT.or_none,
+    tool_meta_resolver=allowed.CALLABLE.or_none,
     parallel_calls=allowed.BOOL,
 )
 STDIO = allowed.Options(
@@ -131,6 +138,7 @@ SSE = allowed.Options(
     timeout=allowed.POSITIVE_SECONDS,
     sse_read_timeout=allowed.POSITIVE_SECONDS,
     auth=allowed.ANYTHING,
+    httpx_client_factory=allowed.CALLABLE.or_none,
 )
 STREAMABLE_HTTP = allowed.Options(**SSE.options, terminate_on_close=allowed.ANYTHING)
 """The parameters of each transport; the first of them is needed."""
@@ -160,6 +168,9 @@ class MCPServer(ConnectedServer):
     connected with `async with server:`.
     """
 
+    default_failure: FailureText = staticmethod(default_tool_error_function)
+    """The function that words a failure if neither the server nor the agent has one."""
+
     def __init__(self, *, name: str, cache_tools_list: bool = False, **options: Unpack[MCPServerOptions]) -> None:
         allowed.check_option(type(self).__name__, "name", name, allowed.NAME)
         whose = f"MCP server {name!r}"
@@ -177,12 +188,14 @@ class MCPServer(ConnectedServer):
         self._pause = options.get("retry_backoff_seconds_base", 1.0)
         self._longest_pause = options.get("retry_backoff_seconds_max", 30.0)
         self._handler = options.get("message_handler")
-        self._filter = ToolSelection(name, options.get("tool_filter"))
         self._policy = policy_from(whose, options.get("require_approval"))
         self._idempotent = options.get("idempotent_tools", ())
         self._parallel = options.get("parallel_calls", True)
+        self._max_list_pages = options.get("max_list_pages")
+        self.tool_meta_resolver = options.get("tool_meta_resolver")
+        self.words_failures = "failure_error_function" in options
         self._tool_options: dict[str, Any] = {
-            "failure_error_function": options.get("failure_error_function", default_tool_error_function),
+            "failure_error_function": options.get("failure_error_function", self.default_failure),
             "tool_input_guardrails": options.get("tool_input_guardrails", ()),
             "tool_output_guardrails": options.get("tool_output_guardrails", ()),
         }
@@ -192,6 +205,7 @@ class MCPServer(ConnectedServer):
         self._names: frozenset[str] = frozenset()
         """The names of all tools that the server has listed, those that the filter leaves out among them."""
         self._stale = True
+        self.tool_filter = options.get("tool_filter")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -395,6 +409,11 @@ class MCPServer(ConnectedServer):
             cursor = page.next_cursor
             if cursor is None:
                 return list(found.values())
+            if len(cursors) + 1 == self._max_list_pages:
+                raise MCPServerFailed(
+                    f"The MCP server {self.name!r} lists its tools on more than {self._max_list_pages} pages; raise "
+                    "max_list_pages if that is meant."
+                )
             if cursor in cursors:
                 raise MCPServerFailed(f"The MCP server {self.name!r} repeats a page of its list of tools.")
             cursors.add(cursor)
@@ -418,6 +437,20 @@ class MCPServer(ConnectedServer):
                     f"{link.stderr.as_suffix()}"
                 ) from error
         raise AssertionError("unreachable")
+
+    def output_of(self, result: CallToolResult) -> Any:
+        """Return the output of a call."""
+        return output_of(result, self.use_structured_content)
+
+    @property
+    def tool_filter(self) -> ToolFilter:
+        """The filter of the tools. Another one applies from the next turn."""
+        return self._tool_filter
+
+    @tool_filter.setter
+    def tool_filter(self, given: ToolFilter) -> None:
+        self._filter, self._tool_filter = ToolSelection(self.name, given), given
+        self._known, self._stale = {}, True
 
     def invalidate_tools_cache(self) -> None:
         """Forget the cached list of tools; the next turn lists them again."""
@@ -533,7 +566,8 @@ class MCPServerSse(MCPServer):
         """Describe the server.
 
         Args:
-            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout` and `auth`.
+            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout`, `auth` and `httpx_client_factory`, a
+                function of headers, timeout and auth that returns an `httpx2.AsyncClient`.
             cache_tools_list: If True, the tools are listed again only when the server says that they changed.
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.
@@ -561,7 +595,8 @@ class MCPServerStreamableHttp(MCPServer):
         """Describe the server.
 
         Args:
-            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout`, `terminate_on_close` and `auth`.
+            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout`, `terminate_on_close`, `auth` and
+                `httpx_client_factory`, a function of headers, timeout and auth that returns an `httpx2.AsyncClient`.
             cache_tools_list: If True, the tools are listed again only when the server says that they changed.
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.

@@ -7,11 +7,13 @@ from typing import Any
 
 from ..core import allowed
 from ..definitions.context import RunContextWrapper
+from ..definitions.mcp_config import MCP_OPTIONS, configured_tool
+from ..definitions.server import ToolServer
 from ..definitions.tool import Tool
 from ..errors import InvalidDefinition
 from .server import MCPServer
 
-SERVERS = allowed.list_of(lambda each: isinstance(each, MCPServer), "a list of MCP servers")
+SERVERS = allowed.list_of(lambda each: isinstance(each, ToolServer), "a list of MCP servers")
 
 
 class MCPUtil:
@@ -20,10 +22,11 @@ class MCPUtil:
     @classmethod
     async def get_all_function_tools(
         cls,
-        servers: Sequence[MCPServer],
+        servers: Sequence[Any],
         convert_schemas_to_strict: bool = False,
         run_context: RunContextWrapper[Any] | None = None,
         agent: Any = None,
+        **config: Any,
     ) -> list[Tool]:
         """Return the tools of several connected servers, to put into `Agent(tools=...)`.
 
@@ -31,22 +34,38 @@ class MCPUtil:
 
         Args:
             servers: Servers that are connected.
-            convert_schemas_to_strict: Only False: a model is offered the schema that the server gave.
+            convert_schemas_to_strict: True to offer a strict form of each tool's schema, where there is one.
             run_context: The context for tool filters that are functions. Without it they are asked at each turn.
             agent: The agent for such filters.
+            **config: More settings of `Agent(mcp_config=...)`.
         """
-        if convert_schemas_to_strict:
-            raise InvalidDefinition(
-                "convert_schemas_to_strict must be False: a schema is offered as the server gave it."
-            )
         found: dict[str, Tool] = {}
         for server in servers:
-            allowed.check_option("get_all_function_tools", "servers", [server], SERVERS)
-            for tool in await server.list_function_tools(run_context, agent):
+            for tool in await cls.get_function_tools(server, convert_schemas_to_strict, run_context, agent, **config):
                 if tool.name in found:
                     raise InvalidDefinition(
                         f"The MCP servers {found[tool.name].server!r} and {server.name!r} both have a tool named "
-                        f"{tool.name!r}; leave one out with a tool_filter, or give a server a tool_name_prefix."
+                        f"{tool.name!r}; leave one out with a tool_filter, give a server a tool_name_prefix, or give "
+                        "include_server_in_tool_names=True."
                     )
                 found[tool.name] = tool
         return list(found.values())
+
+    @classmethod
+    async def get_function_tools(
+        cls,
+        server: Any,
+        convert_schemas_to_strict: bool = False,
+        run_context: RunContextWrapper[Any] | None = None,
+        agent: Any = None,
+        **config: Any,
+    ) -> list[Tool]:
+        """Return the tools of a connected server, in the form that the settings of `Agent(mcp_config=...)` say."""
+        allowed.check_option("MCPUtil", "servers", [server], SERVERS)
+        settings: Any = {"convert_schemas_to_strict": convert_schemas_to_strict, **config}
+        MCP_OPTIONS.check_items("MCPUtil", settings)
+        await server.refresh()
+        tools = server.tools
+        if isinstance(server, MCPServer) and run_context is not None:
+            tools = tuple(await server.list_function_tools(run_context, agent))
+        return [configured_tool(tool, settings) for tool in tools]

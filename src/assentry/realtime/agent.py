@@ -29,8 +29,6 @@ class RealtimeAgent(Agent[T]):
 
     voice: str | Mapping[str, Any] | None = None
     """The voice of this agent; else that of the session. A model may keep the voice that it began with."""
-    prompt: Mapping[str, Any] | None = None  # type: ignore[assignment]  # live, a prompt is no function
-    """A prompt template at the provider, such as `{"id": "pmpt_..."}`; else that of the session."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

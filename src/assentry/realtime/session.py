@@ -18,6 +18,7 @@ from ..core.run import CallState, Run
 from ..core.wording import described
 from ..definitions.guardrail import OutputGuardrailResult
 from ..definitions.item import ToolApprovalItem
+from ..definitions.prompt import resolve_prompt
 from ..errors import (
     AlreadyDecided,
     AssentryError,
@@ -494,7 +495,7 @@ class RealtimeSession(m.RealtimeModelListener):
         told, offer = await prepare_request(self._scope, run, placed.agent, ())
         self._guard.follow(placed)
         settings: RealtimeSessionModelSettings = {**self._settings}
-        voice, prompt = getattr(placed.agent, "voice", None), getattr(placed.agent, "prompt", None)
+        voice, prompt = getattr(placed.agent, "voice", None), await resolve_prompt(self._scope.ctx, placed.agent)
         if voice is not None:
             settings["voice"] = voice
         if prompt is not None:

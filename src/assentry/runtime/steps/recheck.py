@@ -123,7 +123,7 @@ async def _look_at_server(scope: Scope, path: Path, state: CallState) -> Again:
 
 def is_stale(tool: Tool) -> bool:
     """Return True if the program holds a server's tool that the server does not have like this any more."""
-    own = tool.inner if isinstance(tool, ToolLayer) else tool
+    own = (tool.inner if isinstance(tool, ToolLayer) else tool).as_listed
     listed = {each.name: each.fingerprint for each in own.source.tools} if own.source is not None else {}
     return listed.get(own.name) != own.fingerprint
 
