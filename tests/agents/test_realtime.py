@@ -202,6 +202,8 @@ def test_an_approved_call_runs_and_its_events_are_those_of_the_sdk() -> None:
     usage = next(
         event.data for event in program.events if isinstance(getattr(event, "data", 0), RealtimeModelUsageEvent)
     )
+    assert usage.usage.input_tokens_details.cached_tokens == 0
+    assert program.events[-1].info.context.usage.total_tokens >= usage.usage.total_tokens
     assert usage.usage.input_tokens > 0 and usage.input_tokens_details is not None
     assert usage.input_tokens_details.text_tokens == usage.usage.input_tokens
 
@@ -210,14 +212,16 @@ def test_a_rejected_call_does_not_run_and_the_history_is_pydantic() -> None:
     async def drive(program: Program) -> None:
         await program.session.send_message("Seat 1A, please.")
         asked = await program.until("tool_approval_required")
-        await program.session.reject_tool_call(asked["call_id"], rejection_message="No.")
+        await program.session.reject_tool_call(asked["call_id"])
         await program.until("agent_end", 3)
         with pytest.raises(QuestionNotFound):
             await program.session.approve_tool_call("nobody")
 
     program, _ = live([call("change_seat", SEAT), "It waits.", "Sorry."], drive)
     assert not ran
-    assert (event := next(each for each in program.seen if each["type"] == "tool_end"))["output"] == "No.", event
+    assert (event := next(each for each in program.seen if each["type"] == "tool_end"))[
+        "output"
+    ] == "Tool execution was not approved.", event
     assert not any(each["type"] == "tool_start" for each in program.seen)
     user, called, *_, said = program.session.history
     assert isinstance(user, UserMessageItem) and isinstance(said, AssistantMessageItem)

@@ -37,7 +37,7 @@ MCP_OPTIONS = allowed.Options(
 
 
 def configured_tool(tool: Tool, config: MCPConfig) -> Tool:
-    """Return a server's tool with an agent's settings. Only a new name changes the fingerprint that people agree to."""
+    """Return a server's tool with an agent's settings. People agree to its fingerprint, which only a name changes."""
     named = tool.named_with_server() if config.get("include_server_in_tool_names") else tool
     changes: dict[str, Any] = {}
     if "failure_error_function" in config and not (tool.source is not None and tool.source.words_failures):

@@ -14,6 +14,7 @@ from ...runtime.state import RunState
 from ...store.record import Stored
 from ...store.store import Store
 from ..absent import find_absent
+from ..run_config import sdk_words
 from .agent import RealtimeAgent
 from .config import RealtimeRunConfig
 from .model import RealtimeModel
@@ -48,6 +49,8 @@ class RealtimeRunner(OwnRunner):
                 "whose events say which reply a call belongs to and when it is complete."
             )
         own, switches = split_config(config)
+        if own is None or isinstance(own, dict):  # anything else is refused below
+            own = {"tool_error_formatter": sdk_words, **(own or {})} if run_config is None else own
         super().__init__(starting_agent, model=model, config=own, store=store, run_config=run_config, hooks=hooks)
         self._all_events = bool(switches.get("assentry_events"))
 
