@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+import assentry.agents as skin
 from assentry import Runner, SessionFailed
 from assentry import Session as OwnSession
 from assentry.agents import (
@@ -28,7 +29,7 @@ from assentry.agents.extensions.memory import AsyncSQLiteSession, EncryptedSessi
 from assentry.agents.memory.openai_conversations_session import start_openai_conversations_session
 from assentry.agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 from assentry.errors import UsageError
-from assentry.testing import check_session
+from assentry.testing import ScriptedModel, check_session
 from tests.runtime.support import heard, scripted
 from tests.sessions.conversations_server import serving
 from tests.sessions.test_session_runs import words
@@ -288,3 +289,49 @@ async def test_a_database_without_the_tables_says_so(url: str) -> None:
         SQLAlchemySession.from_url("user-1", url="nothing://here")
     with pytest.raises(UsageError, match="engine must be an AsyncEngine"):
         SQLAlchemySession("user-1", engine="sqlite://")  # type: ignore[arg-type]
+
+
+# -- with the skin's own runner --------------------------------------------------------------------
+
+
+def skin_agent(*steps: Any, **options: Any) -> Any:
+    return skin.Agent(name="A", model=ScriptedModel(steps), **options)
+
+
+async def test_input_is_in_the_session_after_a_tripwire_and_guardrails_get_the_history() -> None:
+    seen: list[Any] = []
+
+    @skin.input_guardrail
+    async def look(ctx: Any, agent: Any, input: Any) -> Any:
+        seen.append(words(input))
+        return skin.GuardrailFunctionOutput(output_info=None, tripwire_triggered=words(input)[-1] == "bad")
+
+    session = SQLiteSession("user-1")
+    agent = skin_agent("hello", "never", input_guardrails=[look])
+    await skin.Runner.run(agent, "hi", session=session)
+    with pytest.raises(skin.InputGuardrailTripwireTriggered):
+        await skin.Runner.run(agent, "bad", session=session)
+    assert seen == [["hi"], ["hi", "> hello", "bad"]]
+    assert words(await session.get_items()) == ["hi", "> hello", "bad"]
+
+
+async def test_input_is_in_the_session_after_an_error_of_the_model() -> None:
+    async def fails(request: Any) -> Any:
+        raise OSError("no model")
+
+    session = SQLiteSession("user-1")
+    with pytest.raises(OSError, match="no model"):
+        await skin.Runner.run(skin_agent(fails), "hi", session=session)
+    assert words(await session.get_items()) == ["hi"]
+
+
+@pytest.mark.parametrize(
+    "settings", [SessionSettings(limit=0), {"limit": 0}, SessionSettings(limit=2), SessionSettings()]
+)
+async def test_the_settings_of_a_run_go_before_the_sessions(settings: Any) -> None:
+    session = SQLiteSession("user-1", session_settings=SessionSettings(limit=1))
+    await session.add_items(ITEMS)
+    agent = skin_agent("fine")
+    await skin.Runner.run(agent, "e", session=session, run_config=skin.RunConfig(session_settings=settings))
+    limit = coerce_session_settings(settings).limit
+    assert len(heard(agent)) == (2 if limit is None else limit + 1)
