@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, is_typeddict
 
 import pydantic
@@ -17,7 +19,7 @@ PYDANTIC = set(dir(pydantic.BaseModel))
 
 def differences(name: str, theirs: Any, ours: Any) -> Iterator[str]:
     """Yield what a public object of the SDK takes or has, and ours does not: `Agent(prompt)`, `Agent.clone`."""
-    if theirs is ours:
+    if theirs is ours or not str(getattr(theirs, "__module__", "")).startswith("agents"):
         return
     if not isinstance(theirs, type):
         if callable(theirs) and inspect.isroutine(theirs):
@@ -65,6 +67,8 @@ def _has(kind: type) -> set[str]:
         if each.__module__ in ("typing", "builtins", "abc", "pydantic.main"):
             continue
         found |= {name for name in vars(each).get("__annotations__", {}) if not name.startswith("_")}
+        with contextlib.suppress(OSError, TypeError):
+            found |= set(re.findall(r"self\.([a-z]\w*)\b.*? = ", inspect.getsource(each)))
     if dataclasses.is_dataclass(kind):
         found |= {field.name for field in dataclasses.fields(kind)}
     return found
@@ -72,7 +76,7 @@ def _has(kind: type) -> set[str]:
 
 def _parameters(name: str, theirs: Any, ours: Any) -> Iterator[str]:
     try:
-        before, after = inspect.signature(theirs).parameters, inspect.signature(ours).parameters
+        before, after = inspect.signature(theirs).parameters, _taken(ours)
     except (TypeError, ValueError):
         return
     any_name = any(each.kind is each.VAR_KEYWORD for each in after.values())
@@ -97,6 +101,14 @@ def _parameters(name: str, theirs: Any, ours: Any) -> Iterator[str]:
     for each in required:
         if each.name not in IGNORED and (each.name not in before or before[each.name].default is not each.empty):
             yield f"{name}({each.name}): needed"
+
+
+def _taken(ours: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(ours).parameters
+    except NameError:  # a struct whose types are imported for type checkers only
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return {name: inspect.Parameter(name, kind, default=None) for name in ours.__struct_fields__}
 
 
 def _places(parameters: Any) -> list[str]:

@@ -19,10 +19,10 @@ def found() -> frozenset[str]:
     for module, theirs in modules().items():
         for name in public(module):
             try:
-                ours = getattr(importlib.import_module(in_skin(module)), name)
+                pair = getattr(theirs, name), getattr(importlib.import_module(in_skin(module)), name)
             except (AttributeError, ImportError):
-                continue  # the test of names says so
-            lacking |= set(differences(name, getattr(theirs, name), ours))
+                continue  # the test of names says so, or the SDK needs more than is installed
+            lacking |= set(differences(name, *pair))
     return frozenset(lacking)
 
 
