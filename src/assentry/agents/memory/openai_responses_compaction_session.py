@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...sessions import openai_compaction
 from ...sessions.openai_compaction import (
@@ -17,7 +17,13 @@ from ..absent import find_absent
 from .session import SessionABC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openai import AsyncOpenAI
+
+    from ...sessions.session import Session as OwnSession
     from ..items import TResponseInputItem
+    from .session import Session
 
 __all__ = [
     "DEFAULT_COMPACTION_THRESHOLD",
@@ -36,6 +42,17 @@ class OpenAIResponsesCompactionSession(openai_compaction.OpenAIResponsesCompacti
 
     if TYPE_CHECKING:
 
+        def __init__(
+            self,
+            session_id: str,
+            underlying_session: Session | OwnSession,
+            *,
+            client: AsyncOpenAI | None = None,
+            model: str = "gpt-4.1",
+            compaction_mode: OpenAIResponsesCompactionMode = "auto",
+            should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
+            max_rollback_items: int | None = None,
+        ) -> None: ...
         async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]: ...  # type: ignore[override]
         async def add_items(self, items: list[TResponseInputItem]) -> None: ...  # type: ignore[override]
         async def pop_item(self) -> TResponseInputItem | None: ...  # type: ignore[override]
