@@ -320,10 +320,12 @@ def model_of(agent: Agent[Any]) -> Model | None:
 
 def model_name(agent: Agent[Any]) -> str:
     """Return the name of the agent's own model, which is part of its definition; empty if it has none."""
-    model = agent.model if agent.model_choice is not None else model_of(agent)
-    if isinstance(model, str):
-        return model
-    return adapt_model(model).name if model is not None else ""
+    if agent.model_choice is None:
+        own = model_of(agent)
+        return own.name if own is not None else ""
+    if isinstance(agent.model, str):
+        return agent.model
+    return str(adapt_model(agent.model).name) if agent.model is not None else ""
 
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:

@@ -185,7 +185,9 @@ class Driver:
             await self._wait()
             return True
         run = self.journal.run
-        if not exhausted(run) or not has_error_handler(self.scope, "max_turns"):
+        if self.scope.config.error_handlers is None or not exhausted(run):
+            return False
+        if not has_error_handler(self.scope, "max_turns"):
             return False
         await self._attempt((), handle_error(self.scope, "max_turns", turns_used_up(run, self.advice)))
         return True
