@@ -361,6 +361,11 @@ class ModelFailed(Upstream):
 class ModelTimedOut(ModelFailed):
     """The model did not reply within `ModelSettings(timeout=...)`."""
 
+    def __init__(self, message: str | None = None, *, timeout_seconds: float = 0) -> None:
+        super().__init__(message)
+        self.timeout_seconds = timeout_seconds
+        """The seconds that an attempt may take."""
+
 
 class ModelRefused(Upstream):
     """The model refused to give the output it was asked for."""

@@ -28,6 +28,7 @@ from assentry.agents import (
     OpenAIChatCompletionsModel,
     OpenAIProvider,
     OpenAIResponsesModel,
+    RunConfig,
     Runner,
     Usage,
     enable_verbose_stdout_logging,
@@ -172,8 +173,9 @@ def test_a_model_without_name_or_stream_is_refused_when_it_is_given(wrong: Any) 
     for make in (Agent, assentry.Agent):
         with pytest.raises(InvalidDefinition, match="Agent 'a': "):
             make("a", model=wrong)
-    with pytest.raises(InvalidDefinition, match="RunConfig: "):
-        assentry.RunConfig(model=wrong)
+    for config in (RunConfig, assentry.RunConfig):
+        with pytest.raises(InvalidDefinition, match="RunConfig: "):
+            config(model=wrong)
 
 
 async def test_a_model_can_be_called_without_a_run(server: OpenAIServer) -> None:
@@ -223,6 +225,24 @@ class Provider(ModelProvider):
     def get_model(self, model_name: str | None) -> Any:
         self.asked.append(model_name)
         return ScriptedModel([f"I am {model_name}."])
+
+
+@pytest.mark.parametrize(
+    ("own", "run", "asked"), [(None, None, None), ("small", None, "small"), ("small", "big", "big")]
+)
+async def test_a_runs_provider_makes_the_models_of_its_agents(
+    own: str | None, run: str | None, asked: str | None
+) -> None:
+    provider = Provider()
+    config = RunConfig(model=run, model_provider=provider)
+    result = await Runner.run(Agent("a", model=own), "go", run_config=config)
+    assert result.final_output == f"I am {asked}." and set(provider.asked) == {asked}
+
+
+async def test_an_agents_own_model_is_not_looked_up() -> None:
+    config = RunConfig(model_provider=Provider())
+    result = await Runner.run(Agent("a", model=ScriptedModel(["Mine."])), "go", run_config=config)
+    assert result.final_output == "Mine."
 
 
 def test_a_multi_provider_goes_by_prefixes() -> None:
@@ -324,6 +344,19 @@ def test_settings_go_with_the_models_name(name: str, effort: str | None, verbosi
     assert Agent("a", model=name).model_settings == settings
     assert Agent("a", model="gpt-5").clone(model=name).model_settings == settings
     assert Agent("a", model=Echo()).model_settings == ModelSettings()
+
+
+async def test_settings_follow_the_runs_model_unless_they_are_the_users() -> None:
+    provider = Provider()
+    config = RunConfig(model="gpt-4o", model_provider=provider)
+    kept: list[Any] = []
+    provider.get_model = lambda name: kept.append(ScriptedModel(["Yes."])) or kept[-1]  # type: ignore[func-returns-value,method-assign]
+    assert config.model == "gpt-4o"
+    await Runner.run(Agent("a", model="gpt-5"), "go", run_config=config)
+    own = Agent("a", model="gpt-5", model_settings=ModelSettings(temperature=0.1))
+    await Runner.run(own, "go", run_config=config)
+    asked = [request.settings for model in kept for request in model.requests]
+    assert [(each.reasoning, each.temperature) for each in asked] == [(None, None), (None, 0.1)]
 
 
 async def test_a_default_client_is_used_and_its_api(server: OpenAIServer) -> None:

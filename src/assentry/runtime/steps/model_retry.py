@@ -95,4 +95,5 @@ async def within_timeout(work: Awaitable[ModelResponse], seconds: float | None, 
     except TimeoutError as error:
         if not limit.expired():
             raise
-        raise ModelTimedOut(f"The model {name!r} did not reply within {seconds:g} seconds; try again.") from error
+        words = f"The model {name!r} did not reply within {seconds:g} seconds; try again."
+        raise ModelTimedOut(words, timeout_seconds=seconds or 0) from error
