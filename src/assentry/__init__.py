@@ -12,7 +12,6 @@ from .definitions.agent_tool import AgentTool
 from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from .definitions.context import RunContextWrapper, ToolContext
 from .definitions.deadline import Deadline
-from .definitions.error_handler import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
 from .definitions.function_tool import FunctionTool, function_tool, tool
 from .definitions.guardrail import (
     GuardrailFunctionOutput,
@@ -59,7 +58,6 @@ from .definitions.item import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from .definitions.model_input import CallModelData, ModelInputData
 from .definitions.output import AgentOutputSchema
 from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
 from .definitions.probe import CannotTell, Happened, NotHappened
@@ -131,13 +129,6 @@ from .errors import (
 from .models.default import set_default_model
 from .models.model import MCPToolChoice, Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
-from .models.retry import (
-    ModelRetryBackoffSettings,
-    ModelRetrySettings,
-    RetryDecision,
-    RetryPolicyContext,
-    retry_policies,
-)
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
     AgentUpdatedStreamEvent,
@@ -159,11 +150,20 @@ from .tracing.settings import Tracing
 from .version import __version__
 
 if typing.TYPE_CHECKING:
+    from .definitions.error_handler import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
+    from .definitions.model_input import CallModelData, ModelInputData
     from .models.anthropic import AnthropicModel
     from .models.embedded import EmbeddedModel
     from .models.litellm import LitellmModel
     from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
+    from .models.retry import (
+        ModelRetryBackoffSettings,
+        ModelRetrySettings,
+        RetryDecision,
+        RetryPolicyContext,
+        retry_policies,
+    )
     from .runtime.registry import AgentRegistry
     from .sessions.encrypted import EncryptedSession
     from .sessions.openai_compaction import OpenAIResponsesCompactionSession
@@ -188,6 +188,20 @@ if typing.TYPE_CHECKING:
     from .tools.workspace import WorkspaceEditor
 
 _LATER = {
+    "definitions.error_handler": (
+        "RunErrorData",
+        "RunErrorHandlerInput",
+        "RunErrorHandlerResult",
+        "RunErrorHandlers",
+    ),
+    "definitions.model_input": ("CallModelData", "ModelInputData"),
+    "models.retry": (
+        "ModelRetryBackoffSettings",
+        "ModelRetrySettings",
+        "RetryDecision",
+        "RetryPolicyContext",
+        "retry_policies",
+    ),
     "models.anthropic": ("AnthropicModel",),
     "models.embedded": ("EmbeddedModel",),
     "models.litellm": ("LitellmModel",),

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_type_hints
 
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import force_setattr, replace
@@ -16,7 +16,9 @@ from ..core.facts import Usage
 from ..core.transcript import Item
 from ..core.wording import described
 from ..errors import InvalidDefinition
-from .retry import ModelRetrySettings
+
+if TYPE_CHECKING:
+    from .retry import ModelRetrySettings
 
 Native = Literal["shell", "apply_patch"]
 """The calls that some providers have a form of their own for."""
@@ -96,9 +98,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOp
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is None or isinstance(value, _OBJECTS.get(name, ())):
+            if value is None or (name in OBJECTS and _is_object(name, value)):
                 continue
-            if name not in _OBJECTS and not isinstance(value, BUILT_IN):
+            if name not in OBJECTS and not isinstance(value, BUILT_IN):
                 value = plain_setting(value)
                 force_setattr(self, name, value)
             try:
@@ -132,8 +134,16 @@ class ModelSettings(Struct, frozen=True, kw_only=True, metaclass=allowed.NamesOp
 
 
 BUILT_IN = (str, bool, int, float, list, dict)
-_OBJECTS: dict[str, type] = {"tool_choice": MCPToolChoice, "retry": ModelRetrySettings}
-"""The settings that may be objects, and their classes."""
+OBJECTS = ("tool_choice", "retry")
+"""The settings that may be objects."""
+
+
+def _is_object(name: str, value: Any) -> bool:
+    if name == "tool_choice":
+        return isinstance(value, MCPToolChoice)
+    from .retry import ModelRetrySettings  # few programs need it
+
+    return isinstance(value, ModelRetrySettings)
 
 
 def plain_setting(value: Any) -> Any:
@@ -144,7 +154,7 @@ def plain_setting(value: Any) -> Any:
 
 @functools.cache
 def _kinds() -> dict[str, Any]:
-    return {**get_type_hints(ModelSettings), "tool_choice": str, "retry": None}
+    return {**get_type_hints(ModelSettings, localns={"ModelRetrySettings": type(None)}), "tool_choice": str}
 
 
 DEFAULT_SETTINGS = ModelSettings()

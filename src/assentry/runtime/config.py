@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -21,15 +21,17 @@ from ..core.wording import described
 from ..definitions.agent import Agent, model_of
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
-from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from ..definitions.handoff import InputFilter
-from ..definitions.model_input import CallModelInputFilter
 from ..errors import InvalidDecision, InvalidDefinition
 from ..models.default import default_model
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
 from ..tracing.settings import Tracing, exporter
+
+if TYPE_CHECKING:
+    from ..definitions.error_handler import RunErrorHandlers
+    from ..definitions.model_input import CallModelInputFilter
 
 T = TypeVar("T", default=Any)
 

@@ -12,7 +12,6 @@ from ..core.number import is_count
 from ..core.transcript import Item
 from ..core.wording import described, holds
 from ..definitions.agent import Agent
-from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
 from ..sessions.session import Session
@@ -27,6 +26,7 @@ from .sync import block
 from .value import input_json
 
 if TYPE_CHECKING:
+    from ..definitions.error_handler import RunErrorHandlers
     from ..store.record import Stored
     from ..store.store import Store
 

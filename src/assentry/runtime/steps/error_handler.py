@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.json import decode
 from msgspec.json import encode as encode_json
@@ -13,13 +13,15 @@ from ...core.run import Turn
 from ...core.transcript import entry_items, value_text
 from ...core.wording import described
 from ...definitions.agent import schema_of
-from ...definitions.error_handler import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult
 from ...errors import AssentryError, InvalidOutput, UsageError
 from ..agent_graph import PlacedAgent
 from ..scope import Scope
 from ..value import input_json, output_json
 from ..view import FINAL
 from .guardrail import guard_output
+
+if TYPE_CHECKING:
+    from ...definitions.error_handler import RunErrorData, RunErrorHandlerResult
 
 RESULT_FIELDS = {"final_output", "include_in_history"}
 
@@ -36,6 +38,8 @@ async def handle_error(scope: Scope, kind: f.HandledError, error: AssentryError)
     """End the run with the output that its handler gives for the error; raise the error if the handler gives none."""
     if not has_error_handler(scope, kind):
         raise error
+    from ...definitions.error_handler import RunErrorHandlerInput  # few runs need it
+
     await scope.journal.own()
     handler: Any = scope.config.error_handlers[kind]  # type: ignore[index]
     placed = scope.graph.agent_at(scope.journal.run.agent)
@@ -55,6 +59,8 @@ async def handle_error(scope: Scope, kind: f.HandledError, error: AssentryError)
 
 
 def _run_data(scope: Scope, placed: PlacedAgent) -> RunErrorData:
+    from ...definitions.error_handler import RunErrorData
+
     view = scope.view(())
     turns = [entry for entry in view.run.entries if type(entry) is Turn]
     made = [item for turn in turns for item in entry_items(turn)]
@@ -62,6 +68,8 @@ def _run_data(scope: Scope, placed: PlacedAgent) -> RunErrorData:
 
 
 def _result(kind: str, given: Any) -> RunErrorHandlerResult:
+    from ...definitions.error_handler import RunErrorHandlerResult
+
     if isinstance(given, dict) and "final_output" in given:
         if given.keys() - RESULT_FIELDS:
             raise UsageError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +21,6 @@ from ...core.transcript import Item, items_since_reply, open_requests, transcrip
 from ...core.wording import clean_text, described, holds
 from ...definitions.agent import Agent, Toolbox, schema_of, split_offer, toolbox_of
 from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
-from ...definitions.model_input import CallModelData, ModelInputData
 from ...definitions.output import TRY_AGAIN
 from ...definitions.prompt import resolve_prompt
 from ...definitions.tool import Tool
@@ -33,7 +32,6 @@ from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
 from ..value import input_json, output_json
-from .model_retry import begins_reply, seconds_to_retry, within_timeout
 
 log = logging.getLogger("assentry")
 
@@ -182,6 +180,8 @@ def _request(
 
 async def _filter_request(scope: Scope, agent: Agent[Any], request: ModelRequest) -> ModelRequest:
     """Return the request with the instructions and items that the `call_model_input_filter` chooses."""
+    from ...definitions.model_input import CallModelData, ModelInputData  # few runs need it
+
     choose: Any = scope.config.call_model_input_filter
     copied = msgspec.json.decode(msgspec.json.encode(request.input))
     chosen = choose(CallModelData(ModelInputData(copied, request.instructions), agent, scope.ctx.context))
@@ -256,14 +256,18 @@ async def is_tool_enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
 
 async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path, *, repeats: bool) -> ModelResponse:
     """Return the model's reply. With `repeats`, the call is made again as its settings say."""
-    settings, shown = request.settings, _Shown(scope, path)
-    if shown.streams:
+    settings, show = request.settings, scope.hooks.delta(path)
+    if show is not None:
         request = replace(request, streamed=True)
     if settings.retry is None and settings.timeout is None:
-        return await _attempt(model, request, shown)
+        return await _attempt(scope, model, request, show)
+    from .model_retry import ShownDeltas, seconds_to_retry, within_timeout  # few runs need it
+
+    shown = ShownDeltas(show)
     while True:
+        work = _attempt(scope, model, request, shown if show is not None else None)
         try:
-            reply = await within_timeout(_attempt(model, request, shown), settings.timeout, model.name)
+            reply = await within_timeout(work, settings.timeout, model.name)
         except Exception as error:
             retry = settings.retry if repeats and not shown.any else None
             delay = None if retry is None else await seconds_to_retry(retry, error, request, model)
@@ -277,39 +281,19 @@ async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path, 
             return reply
 
 
-class _Shown:
-    """The deltas of one attempt, passed on to streams."""
-
-    def __init__(self, scope: Scope, path: Path) -> None:
-        self._hooks = scope.hooks
-        self._show = scope.hooks.delta(path)
-        self.any = False
-        """True if a stream has been shown a part of the reply."""
-
-    @property
-    def streams(self) -> bool:
-        """True if anybody sees the deltas."""
-        return self._show is not None
-
-    async def add(self, event: Any) -> None:
-        """Pass a delta on."""
-        if self._show is None:
-            return
-        self.any = self.any or not begins_reply(event)
-        self._show(event)
-        if self._hooks.waiting:
-            await self._hooks.flush()
-
-
-async def _attempt(model: Model, request: ModelRequest, shown: _Shown) -> ModelResponse:
+async def _attempt(
+    scope: Scope, model: Model, request: ModelRequest, show: Callable[[Any], None] | None
+) -> ModelResponse:
     reply: ModelResponse | None = None
     events = model.stream(request)
     try:
         async for event in events:
             if isinstance(event, ModelResponse):
                 reply = event
-            elif shown.streams:
-                await shown.add(event)
+            elif show is not None:
+                show(event)
+                if scope.hooks.waiting:
+                    await scope.hooks.flush()
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:

@@ -8,7 +8,7 @@ or if the policy approves the repetition in so many words.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,20 @@ UNCLEAR = 408
 """The HTTP status below 500 after which the provider may have begun all the same."""
 
 
-def begins_reply(event: Any) -> bool:
-    """Return True for a delta that shows no part of the reply yet."""
-    kind = event.get("type") if isinstance(event, dict) else getattr(event, "type", None)
-    return kind in BEGINNINGS
+class ShownDeltas:
+    """The deltas of a call's attempts, passed on to a stream."""
+
+    def __init__(self, show: Callable[[Any], None] | None) -> None:
+        self._show = show
+        self.any = False
+        """True if the stream has been shown a part of a reply."""
+
+    def __call__(self, event: Any) -> None:
+        """Pass a delta on."""
+        kind = event.get("type") if isinstance(event, dict) else getattr(event, "type", None)
+        self.any = self.any or kind not in BEGINNINGS
+        if self._show is not None:
+            self._show(event)
 
 
 async def seconds_to_retry(
