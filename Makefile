@@ -37,7 +37,7 @@ test: $(STAMP) $(EMBEDDED)
 test-peers: $(STAMP)
 	@$(BIN)/python -m tests.mcp.peers || test -z "$$CI"
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m peers tests/mcp
-	$(BIN)/python -m tests.peers
+	$(BIN)/python -m tests.peers $(ARGS)
 
 # MCP servers that others wrote, into .venv/peers; some need Node. Tests with those that are missing are skipped.
 peers: $(STAMP)

@@ -20,6 +20,8 @@ LOCAL_SHELL = "It is the older form of ShellTool; use ShellTool with an executor
 PROGRAMS = "Nobody would be asked before a generated program calls tools; let the model call them"
 CODEX = "Assentry runs no Codex; run its command with ShellTool, where a person can be asked"
 HOSTED_SHELL = "Nobody would be asked before the provider runs a shell or a skill; use ShellTool with an executor"
+RUNNERS = "Runner is the only one, and its options are its parameters; test with assentry.testing.ScriptedModel"
+SANDBOX = "Assentry runs no sandboxes; give ShellTool an executor that runs commands in a container of yours"
 TESTING = "Assentry's own are in assentry.testing: ScriptedModel, call, check_store, check_model"
 TOOL_SEARCH = "Tools are offered to the model from the start, not searched for; leave out tools with is_enabled"
 TRACES = "Assentry sends no traces to OpenAI; give add_trace_processor one of your own, or set up OpenTelemetry"
@@ -31,12 +33,16 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(("ResponsesWebSocketSession", "responses_websocket_session"), WEBSOCKET),
     **dict.fromkeys(("AsyncComputer", "Button", "Computer", "Environment"), COMPUTER),
     **dict.fromkeys(("ComputerProvider", "ComputerTool", "ComputerToolCustomDataContext"), COMPUTER),
+    **dict.fromkeys(("ComputerToolSafetyCheckData",), COMPUTER),
     **dict.fromkeys(("ComputerToolCustomDataExtractor", "dispose_resolved_computers", "resolve_computer"), COMPUTER),
     **dict.fromkeys(("ApplyPatchToolCustomDataContext", "ApplyPatchToolCustomDataExtractor"), CUSTOM_DATA),
     **dict.fromkeys(("FunctionToolCustomDataContext", "FunctionToolCustomDataExtractor"), CUSTOM_DATA),
     **dict.fromkeys(("CustomTool", "CustomToolCustomDataContext", "CustomToolCustomDataExtractor"), CUSTOM_TOOL),
     **dict.fromkeys(("LocalShellCommandRequest", "LocalShellExecutor", "LocalShellTool"), LOCAL_SHELL),
     **dict.fromkeys(("ProgrammaticToolCallingTool", "ToolCaller"), PROGRAMS),
+    **dict.fromkeys(("AgentRunner", "RunOptions"), RUNNERS),
+    **dict.fromkeys(("get_default_agent_runner", "set_default_agent_runner"), RUNNERS),
+    **dict.fromkeys(("SandboxArchiveLimits", "SandboxConcurrencyLimits", "SandboxRunConfig"), SANDBOX),
     **dict.fromkeys(("ToolSearchCallItem", "ToolSearchOutputItem", "ToolSearchTool", "tool_namespace"), TOOL_SEARCH),
     **dict.fromkeys(("BackendSpanExporter", "default_exporter", "default_processor"), TRACES),
     **dict.fromkeys(

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ..definitions.hooks import AgentHooks
     from ..definitions.item import ToolCallOutputItem
     from ..definitions.server import ToolServer
-    from ..models.model import Model
+    from ..models.model import Model as OwnModel
+    from .models.interface import Model
 
 __all__ = [
     "Agent",
@@ -134,7 +135,7 @@ class Agent(native.Agent[TContext], Generic[TContext]):
         | None = None,
         prompt: Prompt | DynamicPromptFunction | None = None,
         handoffs: Sequence[native.Agent[Any] | Handoff[Any, Any]] | None = None,
-        model: str | Model | None = None,
+        model: str | Model | OwnModel | None = None,
         model_settings: ModelSettings | dict[str, Any] | None = None,
         input_guardrails: list[InputGuardrail[Any]] | None = None,
         output_guardrails: list[OutputGuardrail[Any]] | None = None,

@@ -237,7 +237,9 @@ class ModelResponse(OwnResponse):
     raw_usage: dict[str, Any] | None = None
     """Always None."""
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        output: list[TResponseOutputItem]  # type: ignore[assignment]
+    else:
 
         def __post_init__(self) -> None:
             self.usage = Usage.of(self.usage)

@@ -23,8 +23,17 @@ from .tracing.run_trace import RunTrace
 if TYPE_CHECKING:
     import asyncio
 
+    from ..definitions.context import RunContextWrapper
     from .items import ModelResponse, RunItem, ToolApprovalItem, TResponseInputItem
     from .run_state import RunState
+    from .tool_guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
+    from .usage import Usage
+
+    class ResultContext(RunContextWrapper[Any]):
+        """A run's context, whose usage has the SDK's fields."""
+
+        usage: Usage
+
 
 __all__ = ["AgentToolInvocation", "RunResult", "RunResultBase", "RunResultStreaming", "ToInputListMode"]
 
@@ -53,6 +62,12 @@ class RunResultBase(own.RunResultBase):
         def interruptions(self) -> list[ToolApprovalItem]: ...  # type: ignore[override]
         @property
         def last_agent(self) -> Any: ...
+        @property
+        def context_wrapper(self) -> ResultContext: ...
+        @property
+        def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]: ...  # type: ignore[override]
+        @property
+        def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]: ...  # type: ignore[override]
         def to_state(self) -> RunState[Any]: ...
 
     @property

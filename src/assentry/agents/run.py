@@ -10,7 +10,6 @@ from ..definitions.agent import Agent
 from ..definitions.error_handler import RunErrorHandlers
 from ..definitions.hooks import RunHooks
 from ..runtime import runner as own
-from ..runtime.state import RunState
 from ..sessions.session import Session as OwnSession
 from .absent import find_absent
 from .memory.session import Session
@@ -19,10 +18,19 @@ from .run_config import (
     CallModelData,
     CallModelInputFilter,
     ModelInputData,
+    OutputGuardrailBlockedMessageArgs,
+    OutputGuardrailBlockedMessageFormatter,
+    ReasoningItemIdPolicy,
     RunConfig,
+    ToolErrorFormatter,
     ToolErrorFormatterArgs,
+    ToolExecutionConfig,
+    ToolNameCollisionPolicy,
+    ToolNotFoundBehavior,
     run_config_from,
 )
+from .run_context import RunContextWrapper
+from .run_state import RunState
 
 if TYPE_CHECKING:
     from ..store.record import Stored
@@ -35,9 +43,18 @@ __all__ = [
     "CallModelData",
     "CallModelInputFilter",
     "ModelInputData",
+    "OutputGuardrailBlockedMessageArgs",
+    "OutputGuardrailBlockedMessageFormatter",
+    "ReasoningItemIdPolicy",
     "RunConfig",
+    "RunContextWrapper",
+    "RunState",
     "Runner",
+    "ToolErrorFormatter",
     "ToolErrorFormatterArgs",
+    "ToolExecutionConfig",
+    "ToolNameCollisionPolicy",
+    "ToolNotFoundBehavior",
 ]
 
 

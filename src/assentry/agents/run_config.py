@@ -21,6 +21,7 @@ from ..runtime.steps.approval import NOT_APPROVED
 from ..tracing.settings import Tracing
 from .absent import find_absent
 from .memory.session_settings import resolve_session_limit
+from .memory.util import SessionInputCallback
 from .model_choice import provided_model
 from .model_settings import ModelSettings
 from .tracing.config import TracingConfig
@@ -122,6 +123,7 @@ class RunConfig(own.RunConfig, frozen=False, kw_only=True):  # type: ignore[misc
     """Options for the run's trace as the SDK has them, or the place where OpenTelemetry spans go."""
     tracing_config: TracingConfig | None = None
     """The dict that `tracing` was."""
+    session_input_callback: SessionInputCallback | None = None  # type: ignore[assignment]  # typed for the client's items
     session_settings: Any = None
     """The session's settings: `limit` is the number of its latest items that a run loads."""
     reasoning_item_id_policy: ReasoningItemIdPolicy | None = None

@@ -1,7 +1,5 @@
 """The names of `agents.sandbox`, none of which is here."""
 
-from .absent import not_here
+from .absent import SANDBOX, not_here
 
-WHY = "Assentry runs no sandboxes; give ShellTool an executor that runs commands in a container of yours"
-
-raise not_here("agents.sandbox", WHY)
+raise not_here("agents.sandbox", SANDBOX)

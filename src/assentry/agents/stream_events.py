@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..runtime import event as own
-from ..runtime.event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent
+from ..runtime.event import AgentUpdatedStreamEvent, RawResponsesStreamEvent
 from .absent import find_absent
+
+if TYPE_CHECKING:
+    from .items import RunItem
+
+    class RunItemStreamEvent(own.RunItemStreamEvent):
+        """An item that the run has made, in the skin's classes."""
+
+        item: RunItem
+else:
+    RunItemStreamEvent = own.RunItemStreamEvent
 
 __all__ = ["AgentUpdatedStreamEvent", "RawResponsesStreamEvent", "RunItemStreamEvent", "StreamEvent", "is_sdk_event"]
 

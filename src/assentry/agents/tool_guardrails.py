@@ -12,10 +12,8 @@ from ..definitions import guardrail as native
 from ..definitions.guardrail import (
     ToolInputGuardrail,
     ToolInputGuardrailData,
-    ToolInputGuardrailResult,
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
-    ToolOutputGuardrailResult,
     tool_input_guardrail,
     tool_output_guardrail,
 )
@@ -111,5 +109,18 @@ class ToolGuardrailFunctionOutput(native.ToolGuardrailFunctionOutput, frozen=Tru
         return cls(output_info, {"type": "raise_exception"})
 
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+
+    class ToolInputGuardrailResult(native.ToolInputGuardrailResult, frozen=True):
+        """The result of an input guardrail of a tool."""
+
+        output: ToolGuardrailFunctionOutput
+
+    class ToolOutputGuardrailResult(native.ToolOutputGuardrailResult, frozen=True):
+        """The result of an output guardrail of a tool."""
+
+        output: ToolGuardrailFunctionOutput
+else:
+    ToolInputGuardrailResult = native.ToolInputGuardrailResult
+    ToolOutputGuardrailResult = native.ToolOutputGuardrailResult
     __getattr__ = find_absent(__name__)

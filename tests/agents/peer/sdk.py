@@ -6,12 +6,14 @@ import importlib
 import pkgutil
 from functools import cache
 from types import ModuleType
+from typing import TypeVar
 
 import agents
 
 INNER = (
     "agents.agent_tool_state",
     "agents.extensions.experimental",  # named as a whole in the guide
+    "agents.extensions.sandbox",  # so are these
     "agents.logger",
     "agents.models.chatcmpl_converter",
     "agents.models.chatcmpl_helpers",
@@ -19,9 +21,10 @@ INNER = (
     "agents.models.fake_id",
     "agents.models.openai_client_utils",
     "agents.run_internal",
-    "agents.sandbox",  # named as a whole in the guide
+    "agents.sandbox",
+    "agents.testing",
     "agents.util",
-    "agents.voice",  # named as a whole in the guide
+    "agents.voice",
 )
 """Modules whose names are not for programs, or are left out as a whole."""
 
@@ -77,6 +80,7 @@ def public(module: str) -> set[str]:
         return set()
     named = getattr(found, "__all__", None)
     if named is not None:
-        return {*named, *DOCUMENTED.get(module, ())}
+        return {*(name for name in named if name[0] != "_"), *DOCUMENTED.get(module, ())}
     own = {name for name, value in vars(found).items() if getattr(value, "__module__", None) == module}
+    own -= {name for name in own if isinstance(getattr(found, name), TypeVar)}
     return {name for name in own & exported() if name[0] != "_"} | DOCUMENTED.get(module, set())

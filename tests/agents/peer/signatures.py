@@ -8,9 +8,10 @@ import enum
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, is_typeddict
+from typing import Any
 
 import pydantic
+from typing_extensions import is_typeddict
 
 IGNORED = {"self", "cls", "args", "kwargs"}
 PYDANTIC = set(dir(pydantic.BaseModel))

@@ -57,6 +57,12 @@ DIFFERENT: dict[str, list[Difference]] = {
             json.dumps(ours_prompt.RECOMMENDED_PROMPT_PREFIX)[1:-1],
             WORDS,
         ),
+        Difference(
+            "'tool_call_output_item', 'message_output_item']\n",
+            "'tool_call_output_item', 'handoff_call_item', 'handoff_output_item', 'message_output_item']\n"
+            "Triage -> Refunds\n",
+            "`new_items` lacks what the filter left out",
+        ),
     ],
 }
 """By program. Everything else must be the same."""

@@ -244,6 +244,9 @@ class MCPServerStdio(native.MCPServerStdio, MCPServer):
     default_failure = staticmethod(default_tool_error_function)
     output_of = MCPServer.output_of
 
+    if TYPE_CHECKING:
+        name: str
+
     def __init__(
         self,
         params: MCPServerStdioParams,
@@ -279,6 +282,9 @@ class MCPServerSse(native.MCPServerSse, MCPServer):
     default_failure = staticmethod(default_tool_error_function)
     output_of = MCPServer.output_of
 
+    if TYPE_CHECKING:
+        name: str
+
     def __init__(
         self,
         params: MCPServerSseParams,
@@ -313,6 +319,9 @@ class MCPServerStreamableHttp(native.MCPServerStreamableHttp, MCPServer):
 
     default_failure = staticmethod(default_tool_error_function)
     output_of = MCPServer.output_of
+
+    if TYPE_CHECKING:
+        name: str
 
     def __init__(
         self,

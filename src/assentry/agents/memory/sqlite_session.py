@@ -40,6 +40,7 @@ class SQLiteSession(AgentTablesSession, SessionABC):
         return resolve_session_limit(None, self.session_settings)
 
     if TYPE_CHECKING:
+        session_id: str
 
         async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]: ...  # type: ignore[override]
         async def add_items(self, items: list[TResponseInputItem]) -> None: ...  # type: ignore[override]

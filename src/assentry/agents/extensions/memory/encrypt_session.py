@@ -11,6 +11,7 @@ from ...memory.session import Session, SessionABC
 
 if TYPE_CHECKING:
     from ...items import TResponseInputItem
+    from ...memory.session_settings import SessionSettings
 
 __all__ = ["EncryptedEnvelope", "EncryptedSession"]
 
@@ -41,6 +42,7 @@ class EncryptedSession(encrypted.EncryptedSession, SessionABC):
         super().__init__(session_id, underlying_session, encryption_key, ttl, max_scan_items)  # type: ignore[arg-type]
 
     if TYPE_CHECKING:
+        session_settings: SessionSettings | None
 
         async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]: ...  # type: ignore[override]
         async def add_items(self, items: list[TResponseInputItem]) -> None: ...  # type: ignore[override]
