@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -72,6 +72,48 @@ def book(**options: Any) -> tuple[FunctionTool, list[str]]:
 
 
 # -- tools of a JSON schema -----------------------------------------------------------------------
+
+
+async def test_a_tool_can_be_replaced_by_one_with_other_fields() -> None:
+    tool, given = book(timeout_seconds=3.0, timeout_behavior="raise_exception")
+    others: list[str] = []
+
+    async def other(ctx: ToolContext[Any], text: str) -> str:
+        others.append(text)
+        return "other"
+
+    named = replace(tool, name="trip")
+    assert (named.name, named.timeout_seconds, named.timeout_behavior) == ("trip", 3.0, "raise_exception")
+    assert replace(tool, timeout_seconds=5.0).timeout_seconds == 5.0
+
+    made = replace(tool, on_invoke_tool=other)
+    await OwnRunner.run(travel(call("book", {"city": "Rome"}), "done", tools=[made]), "go")
+    assert (given, others) == ([], ['{"city": "Rome", "days": 3}'])
+
+    number = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+    made = replace(tool, on_invoke_tool=other, params_json_schema=number, strict_json_schema=False)
+    calls = [[call("book", {"city": "Rome"}), call("book", {"number": 1})], "done"]
+    await OwnRunner.run(travel(*calls, tools=[made]), "go")
+    assert others[1:] == ['{"number": 1}']
+
+
+async def test_a_tool_of_a_function_can_be_replaced_by_one_with_another_body() -> None:
+    ran: list[str] = []
+
+    @function_tool
+    def work(x: int) -> str:
+        ran.append("first")
+        return "first"
+
+    async def other(ctx: ToolContext[Any], text: str) -> str:
+        ran.append(text)
+        return "other"
+
+    made = replace(work, on_invoke_tool=other)
+    await OwnRunner.run(travel(call("work", {"x": 1}), "done", tools=[made]), "go")
+    assert ran == ['{"x": 1}']
+    with pytest.raises(UsageError, match="its schema is that of its function"):
+        replace(work, params_json_schema={"type": "object", "properties": {}})
 
 
 async def test_a_tool_of_a_json_schema_gets_the_context_and_the_arguments_as_text() -> None:

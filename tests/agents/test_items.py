@@ -198,6 +198,9 @@ async def test_a_default_is_shown_among_the_arguments_of_a_question() -> None:
         ('{"a":1,', '{"a":1,', '{"a":1,'),
         ('{"a":1}', None, '{"a":1}'),
         ('{"a":1.0}', '{"a":true}', '{"a":1.0}'),
+        ('{"a":9007199254740992.0}', '{"a": 9007199254740993.0}', '{"a":9007199254740992.0}'),
+        ('{"a":9007199254740993}', '{"a": 9007199254740993}', '{"a": 9007199254740993}'),
+        ('{"a":0.1,"b":100.0}', '{"b": 1.00e2, "a": 0.10}', '{"b": 1.00e2, "a": 0.10}'),
     ],
 )
 def test_what_is_shown_is_what_runs_in_the_order_of_the_model(held: str, proposed: str | None, shown: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -236,6 +237,54 @@ async def test_secret_arguments_are_in_no_span(heard: Heard) -> None:
     await Runner.run(agent("Done.", tools=[danger]), state)
     assert "hidden-word" not in str([span.export() for span in heard.spans])
     assert contents(heard, "function")[0]["input"] == '{"key":"[masked]"}'
+
+
+@function_tool(needs_approval=True, redact=["key"], failure_error_function=None)
+def breaks_with(key: str) -> str:
+    raise ValueError(f"{key} is no key")
+
+
+@function_tool(needs_approval=True, redact=["key"])
+def repeats(key: str) -> str:
+    return f"{key} it is"
+
+
+async def test_a_resumed_run_hides_the_secrets_that_an_error_or_a_refusal_quotes(
+    heard: Heard, memory: InMemorySpanExporter
+) -> None:
+    for tool, reply in ((breaks_with, "approve"), (breaks_with, "edit"), (danger, "reject")):
+        result = await Runner.run(agent(call(tool.name, {"key": "hidden-word"}), tools=[tool]), "Go.")
+        state = result.to_state()
+        question = state.get_interruptions()[0]
+        if reply == "reject":
+            state.reject(question, rejection_message="hidden-word is old.")
+        elif reply == "edit":
+            state.edit(question, {"key": "hidden-word-2"})
+        else:
+            state.approve(question)
+        with contextlib.suppress(ValueError):
+            await Runner.run(agent("Done.", tools=[tool]), state)
+    _assert_hidden("hidden-word", heard, memory)
+
+
+async def test_the_secrets_that_a_person_gave_stay_hidden_in_later_drives(
+    heard: Heard, memory: InMemorySpanExporter
+) -> None:
+    steps = [call("repeats", {"key": "a"}), call("repeats", {"key": "b"}), "hidden-word was said."]
+    whose = agent(*steps, tools=[repeats])
+    result = await Runner.run(whose, "Go.")
+    for key in ("hidden-word", "other-word"):
+        state = result.to_state()
+        state.edit(state.get_interruptions()[0], {"key": key})
+        result = await Runner.run(whose, state)
+    assert result.final_output == "hidden-word was said."
+    _assert_hidden("hidden-word", heard, memory)
+
+
+def _assert_hidden(secret: str, heard: Heard, memory: InMemorySpanExporter) -> None:
+    shown = str([span.export() for span in heard.spans]) + "".join(s.to_json() for s in memory.get_finished_spans())
+    assert "[masked]" in shown
+    assert secret not in shown
 
 
 # -- errors --------------------------------------------------------------------------------------------------

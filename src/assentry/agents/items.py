@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import field
@@ -290,14 +292,24 @@ def origin_of(tool: Tool | None, raw: Any) -> ToolOrigin | None:
 
 
 def in_the_order_of(arguments: str, proposed: Any) -> str:
-    """Return canonical arguments in the order of the model's own text; that text itself if nothing was changed."""
+    """Return canonical arguments in the order of the model's own text; that text itself if nothing was changed.
+
+    A number of more digits than a float has is rounded before it runs, so it is shown as it runs.
+    """
     try:
         theirs, value = parse_object(proposed if type(proposed) is str else ""), parse_object(arguments)
     except BadJSON:
         return arguments
-    if canonical(theirs) == canonical(value):
+    if canonical(theirs) == canonical(value) and not _is_rounded(proposed):
         return str(proposed)
     return encode(ordered(value, theirs)).decode()
+
+
+def _is_rounded(text: str) -> bool:
+    """Return True if a number in a JSON text is not the one that a reader of it gets."""
+    numbers: list[str] = []
+    json.loads(text, parse_float=numbers.append)
+    return any(Decimal(number) != Decimal(repr(float(number))) for number in numbers)
 
 
 def ordered(value: Any, like: Any) -> Any:

@@ -103,6 +103,7 @@ NOT_OFFERED: dict[str, tuple[Any, str]] = {
     "custom_data_extractor": (None, "items hold no data of yours; keep it in your context object"),
 }
 """Options of the SDK's tools that Assentry does not have: the value that changes nothing, and what to do."""
+SCHEMA_OF_FUNCTION = "its schema is that of its function; make the tool with FunctionTool(...)."
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
@@ -162,12 +163,24 @@ class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
         refuse_options(whose, {"defer_loading": defer_loading, **_taken(options)})
         allowed.check_option(whose, "timeout_behavior", timeout_behavior, TIMEOUT_BEHAVIOR)
         allowed.check_option(whose, "timeout_error_function", timeout_error_function, allowed.CALLABLE.or_none)
+        words = options.get("failure_error_function")
+        if isinstance(words, functools.partial) and words.func is _word_failure:  # of the tool that `replace` copies
+            copied, options["failure_error_function"] = words.args
+            timeout_error_function = timeout_error_function or copied.timeout_error_function
+            if timeout_behavior == "error_as_result":
+                timeout_behavior = copied.timeout_behavior
         object.__setattr__(self, "timeout_behavior", timeout_behavior)
         object.__setattr__(self, "timeout_error_function", timeout_error_function)
-        if "function" not in options:
+        schema = options.get("schema")  # that of the tool that `replace` copies, or `function_tool` makes
+        if schema is None or on_invoke_tool is not None or isinstance(schema, WrittenSchema):
+            on_invoke_tool = options.get("function") if on_invoke_tool is None else on_invoke_tool
             allowed.check_option(whose, "on_invoke_tool", on_invoke_tool, allowed.CALLABLE)
+            if schema is not None and not isinstance(schema, WrittenSchema):
+                params_json_schema = schema.loose
             params_json_schema = _json_schema(whose, params_json_schema)
             options = {"failure_error_function": None, **options, **_written(whose, params_json_schema, on_invoke_tool)}
+        elif params_json_schema != schema.json_schema:
+            raise UsageError(f"{whose}: {SCHEMA_OF_FUNCTION}")
         super().__init__(
             name=name,
             description=description,
@@ -177,7 +190,7 @@ class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
             tool_input_guardrails=tool_input_guardrails or (),
             tool_output_guardrails=tool_output_guardrails or (),
             needs_approval=needs_approval,
-            **{"timeout": timeout_seconds, **options},
+            **(options if timeout_seconds is None else {**options, "timeout": timeout_seconds}),
         )
 
     def __post_init__(self) -> None:
@@ -202,7 +215,7 @@ class FunctionTool(AssignableTool, TextOfOutput, native.FunctionTool):
             return
         whose = f"Tool {self.name!r}"
         if name == "params_json_schema" and not self.foreign:
-            raise UsageError(f"{whose}: its schema is that of its function; make the tool with FunctionTool(...).")
+            raise UsageError(f"{whose}: {SCHEMA_OF_FUNCTION}")
         schema = _json_schema(whose, value if name == "params_json_schema" else self.schema.loose)
         function = value if name == "on_invoke_tool" else self.function
         allowed.check_option(whose, "on_invoke_tool", function, allowed.CALLABLE)

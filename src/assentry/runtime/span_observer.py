@@ -127,6 +127,7 @@ class SpanObserver:
 
     async def drive(self, work: Coroutine[Any, Any, None]) -> None:
         """Drive the run inside its root span."""
+        self._safely(lambda: self.mask.learn_run(self.scope.journal.run))
         self._safely(self._listen)
         try:
             await self._inside(self.root, work)
@@ -255,6 +256,7 @@ class SpanObserver:
             "assentry.call.by": refused.by,
         }
         if self.tracing.include_sensitive_data:
+            self.mask.learn_call(state)
             words = {"assentry.call.why": refused.why, "assentry.call.told": state.told}
             attributes |= {name: self.mask.words(value) for name, value in words.items() if value is not None}
         now = time.time_ns()

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.digest import canonical
 from ..core.mask import mask_secrets, masked_object, masked_text, secrets_in, secrets_of
+from ..core.run import CallState, Run
 from ..core.transcript import Item, as_function
 
 Redacted = Callable[[], Mapping[str, Sequence[str]]]
@@ -19,6 +20,21 @@ class SpanMask:
     def __init__(self, redacted: Redacted) -> None:
         self._redacted = redacted
         self._secrets: set[str] = set()
+
+    def learn_run(self, run: Run) -> None:
+        """Learn the secrets of all calls of a run and its branches, which earlier drives may have made."""
+        if self._redacted():
+            for state in run.calls.values():
+                self.learn_call(state)
+                if state.child is not None:
+                    self.learn_run(state.child)
+
+    def learn_call(self, state: CallState) -> None:
+        """Learn the secrets of one call: in the arguments that the model gave, and in those that a person gave."""
+        redacted = self._redacted()
+        names = {*redacted.get(state.proposal.name, ()), *redacted.get(state.tool, ())}
+        if names:
+            self._secrets |= secrets_in(state.proposal.arguments, names) | secrets_in(bytes(state.args).decode(), names)
 
     def arguments(self, names: Sequence[str], args: dict[str, Any]) -> str:
         """Return the arguments of a call as JSON text."""

@@ -99,6 +99,7 @@ class RunSpans(RunTrace):
         await super().drive(self._drive(work))
 
     async def _drive(self, work: Coroutine[Any, Any, None]) -> None:
+        self._safely(lambda: self.mask.learn_run(self.scope.journal.run))
         self._safely(lambda: self.scope.journal.listen(self._hear))
         self._safely(lambda: self._agent(()))
         try:
@@ -166,6 +167,7 @@ class RunSpans(RunTrace):
         return self._enter(path, state, tool, args, super().enter(path, state, tool, args, work))
 
     async def _enter(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Work) -> Any:
+        self._safely(lambda: self.mask.learn_call(state))
         span = self._begin(lambda: self._call(path, state, tool))
         try:
             with self._inside(span):
@@ -238,6 +240,7 @@ class RunSpans(RunTrace):
         state = self.scope.run_at(fact.path).calls[fact.call]
         if not isinstance(state.outcome, f.Refused):
             return
+        self.mask.learn_call(state)
         words = self.mask.words(state.told or "") if self.shows else "Tool execution rejected"
         span = self._start(FunctionSpanData(state.tool, None, None), self._agent(fact.path).innermost)
         if self.shows:
