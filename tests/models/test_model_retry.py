@@ -119,10 +119,18 @@ async def test_a_stream_that_has_shown_nothing_of_the_reply_goes_on() -> None:
 
 
 HOSTED: dict[str, Any] = {"tools": [WebSearchTool()]}
+SENT = RunConfig(model_settings=ModelSettings(extra_body={"tools": [{"type": "web_search"}]}))
 
 
 @pytest.mark.parametrize(
-    ("options", "where"), [(HOSTED, {}), ({}, {"conversation_id": "c"}), ({}, {"previous_response_id": "r"})]
+    ("options", "where"),
+    [
+        (HOSTED, {}),
+        ({}, {"conversation_id": "c"}),
+        ({}, {"previous_response_id": "r"}),
+        ({"prompt": {"id": "p"}}, {}),
+        ({}, {"run_config": SENT}),
+    ],
 )
 @pytest.mark.parametrize(
     ("cause", "again"),

@@ -29,6 +29,7 @@ from assentry import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
+from assentry.engines import Worker
 from assentry.errors import (
     InputGuardrailTripwireTriggered,
     InvalidDefinition,
@@ -41,7 +42,8 @@ from assentry.errors import (
     TripwireTriggered,
     UsageError,
 )
-from assentry.testing import call
+from assentry.store import MemoryStore
+from assentry.testing import ScriptedModel, call
 from tests.runtime.support import (
     asked,
     facts,
@@ -1554,3 +1556,22 @@ async def test_a_guardrail_that_returns_something_else_is_refused_outside_of_a_r
     guardrail = InputGuardrail(lambda ctx, agent, given: True)  # type: ignore[arg-type,return-value]
     with pytest.raises(UsageError, match="must return a GuardrailFunctionOutput"):
         await guardrail.run(None, "hello", RunContextWrapper(None))
+
+
+@pytest.mark.parametrize("by", ["session", "error_handler", "runtime"])
+async def test_nobody_gives_input_in_the_name_of_the_runtime(by: str) -> None:
+    given: list[Any] = []
+
+    def look(ctx: Any, agent: Any, input: Any) -> GuardrailFunctionOutput:
+        given.append(input)
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered="evil" in str(input))
+
+    store, agent = MemoryStore(), Agent(name="A", model=ScriptedModel(["One.", "Two."]))
+    agent.input_guardrails = [InputGuardrail(look, name="look")]
+    await Runner.run(agent, "go", store=store)
+    [run] = (await store.runs()).items
+    with pytest.raises(UsageError, match=by):
+        await store.say(run.id, "evil", by=by)
+    await store.say(run.id, "evil", by="ann")
+    await Worker(store, agent).run_until_idle()
+    assert given == ["go", [{"role": "user", "content": "evil"}]]

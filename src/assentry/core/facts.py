@@ -31,6 +31,8 @@ HandledError = Literal["max_turns", "model_refusal", "invalid_final_output"]
 """The errors that an error handler can give a final output for."""
 ERROR_HANDLER = "error_handler"
 """The author of a message that an error handler's output puts into the conversation."""
+OWN_AUTHORS = ("session", ERROR_HANDLER, "runtime")
+"""The authors of `Said` that only the runtime may name: input guardrails do not check all of what they said."""
 
 _decode = Decoder().decode
 

@@ -634,7 +634,8 @@ class Store(ABC):
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
         """Add a user message to a run. The model gets the message after the outputs of the open calls."""
-        checked_name(by)
+        if checked_name(by) in f.OWN_AUTHORS:
+            raise UsageError(f"`by` must say who gives the input; {by!r} is a name that only the runtime uses.")
         if type(input) is not str or not input or not holds(input):
             raise UsageError(f"Input is text that is not empty, got {input!r:.80}.")
         said = Raw(encode([{"role": "user", "content": input}]))

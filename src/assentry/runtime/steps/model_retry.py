@@ -1,8 +1,8 @@
 """Repeating of a failed model call: if it is safe, and after how many seconds.
 
 A call is never repeated once a part of its reply was shown. A call that may have had an effect at the provider, by a
-conversation that the provider keeps or a tool that it runs, is repeated only if the provider has refused the request,
-or if the policy approves the repetition in so many words.
+conversation or prompt that the provider keeps or a tool that it runs, is repeated only if the provider has refused the
+request, or if the policy approves the repetition in so many words.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from ...models.retry import (
 
 BEGINNINGS = ("response.created", "response.in_progress", "response.queued")
 """The types of deltas that show no part of a reply."""
+ACTING = {"background", "conversation", "previous_response_id", "prompt", "tools"}
+"""The fields that a program may send by itself, with which a request may have an effect at the provider."""
 UNCLEAR = 408
 """The HTTP status below 500 after which the provider may have begun all the same."""
 
@@ -59,7 +61,7 @@ async def seconds_to_retry(
     cause = error.__cause__ if isinstance(error, ModelFailed) and isinstance(error.__cause__, Exception) else error
     advice = _advice(cause, request, model)
     normalized = advice.normalized or normalized_error(cause)
-    acts = bool(request.conversation_id or request.previous_response_id or request.hosted)
+    acts = _may_act(request)
     safe = not acts or _was_refused(normalized.status_code)
     if acts:
         advice.replay_safety = "safe" if safe else "unsafe"
@@ -74,6 +76,13 @@ async def seconds_to_retry(
     if made.delay is not None:
         return max(made.delay, 0)
     return normalized.retry_after if normalized.retry_after is not None else retry.pauses.delay(request.attempt)
+
+
+def _may_act(request: ModelRequest) -> bool:
+    """Return True if the request may have an effect at the provider; a stored prompt may have tools that it runs."""
+    sent = {**(request.settings.extra_body or {}), **(request.settings.extra_args or {})}
+    kept = request.conversation_id or request.previous_response_id
+    return bool(kept or request.hosted or request.prompt is not None or sent.keys() & ACTING)
 
 
 def _advice(cause: Exception, request: ModelRequest, model: Any) -> ModelRetryAdvice:
