@@ -694,7 +694,8 @@ async def test_the_model_is_given_the_output_s_schema_under_the_sdk_s_name() -> 
 
 
 @pytest.mark.parametrize(
-    "module", ["computer", "sandbox", "voice", "extensions.visualization", "extensions.experimental.codex"]
+    "module",
+    ["computer", "realtime.testing", "sandbox", "voice", "extensions.visualization", "extensions.experimental.codex"],
 )
 def test_a_module_that_is_not_here_says_what_to_do(module: str) -> None:
     with pytest.raises(NotInAssentry, match=r"is not in Assentry\. .* See docs"):

@@ -134,7 +134,7 @@ _HOMES = {
     "models.multi_provider": ("MultiProvider",),
     "models.openai_agent_registration": ("OpenAIAgentRegistrationConfig",),
     "models.openai_chatcompletions": ("OpenAIChatCompletionsModel",),
-    "models.openai_provider": ("OpenAIProvider",),
+    "models.openai_provider": ("AsyncOpenAI", "OpenAIProvider"),
     "models.openai_responses": ("OpenAIResponsesModel", "OpenAIResponsesWSModel", "OpenAIResponsesWebSocketOptions"),
     "openai_defaults": (
         "enable_verbose_stdout_logging",

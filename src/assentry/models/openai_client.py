@@ -60,20 +60,26 @@ def limit_retries(client: AsyncOpenAI, request: ModelRequest) -> AsyncOpenAI:
     return client
 
 
-def _make_client() -> AsyncOpenAI:
+def client_class() -> type[AsyncOpenAI]:
+    """Import the client's class; raise `UsageError` if the client is not installed."""
     try:
         from openai import AsyncOpenAI
     except ImportError as error:
         raise UsageError(
             f"OpenAI's models need the openai package, which is not installed ({error}): {install_hint('openai')}"
         ) from error
+    return AsyncOpenAI
+
+
+def _make_client() -> AsyncOpenAI:
+    make = client_class()
     if not has_openai_key():
         raise UsageError(
             "There is no key for OpenAI: set the environment variable OPENAI_API_KEY, or give a client, "
             "OpenAIResponsesModel(name, AsyncOpenAI(api_key=...))."
         )
     try:
-        client = AsyncOpenAI(api_key=_default_key)
+        client = make(api_key=_default_key)
         client.responses, client.chat  # noqa: B018  # loaded at their first use, so load them in this thread
         return client
     except Exception as error:  # the client or its HTTP client may raise anything

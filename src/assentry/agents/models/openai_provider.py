@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidDefinition
 from ...models.named import has_responses_api
+from ...models.openai_client import client_class
 from ..absent import ABSENT, find_absent
 from .default_models import get_default_model
 from .interface import ModelProvider
@@ -16,7 +17,7 @@ from .openai_responses import OpenAIResponsesModel
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIProvider"]
+__all__ = ["AsyncOpenAI", "OpenAIProvider"]
 
 
 class OpenAIProvider(ModelProvider):
@@ -53,9 +54,7 @@ class OpenAIProvider(ModelProvider):
     def _made_client(self) -> AsyncOpenAI | None:
         """Return the provider's own client, made when it is first needed; None for that of the event loop."""
         if self._client is None and self._options:
-            from openai import AsyncOpenAI
-
-            self._client = AsyncOpenAI(**self._options)
+            self._client = client_class()(**self._options)
         return self._client
 
     def get_model(self, model_name: str | None) -> OpenAIResponsesModel | OpenAIChatCompletionsModel:
@@ -65,4 +64,7 @@ class OpenAIProvider(ModelProvider):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = find_absent(__name__)
+
+    def __getattr__(name: str) -> Any:
+        """Import the client when a program asks for it, and not before."""
+        return client_class() if name == "AsyncOpenAI" else find_absent(__name__)(name)
