@@ -17,6 +17,7 @@ from assentry.agents.realtime import (
     OpenAIRealtimeSIPModel,
     OpenAIRealtimeWebSocketModel,
     RealtimeAgent,
+    RealtimeInputAudioTranscriptionConfig,
     RealtimeModel,
     RealtimeModelListener,
     RealtimeModelSendInterrupt,
@@ -317,6 +318,17 @@ def test_settings_may_be_objects_of_the_client_and_tracing_may_be_off() -> None:
     assert only["prompt"] == {"id": "pmpt_1"}
     made = to_realtime_audio_format("g711_alaw")
     assert made is not None and made.type == "audio/pcma"
+
+
+def test_hints_for_the_transcription_are_sent() -> None:
+    async def drive(program: Program) -> None:
+        await program.session.send_message("Hello.")
+        await program.until("agent_end")
+
+    hints: RealtimeInputAudioTranscriptionConfig = {"keywords": ["lamp"], "languages": ["en", "nl"], "delay": "low"}
+    _, server = live(["Hello."], drive, settings={"audio": {"input": {"transcription": hints}}})
+    first = sent(server, "session.update")[0]["session"]
+    assert first["audio"]["input"]["transcription"].items() >= hints.items()
 
 
 def test_a_listener_of_ones_own_gets_the_models_events_in_order() -> None:

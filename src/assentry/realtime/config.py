@@ -20,7 +20,10 @@ class RealtimeTranscriptionConfig(TypedDict, total=False):
 
     model: str
     language: str
+    languages: list[str]
     prompt: str
+    keywords: list[str]
+    delay: str
 
 
 class RealtimeTurnDetectionConfig(TypedDict, total=False):

@@ -65,9 +65,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "OpenAIChatCompletionsModel.should_replay_reasoning_content",
         "ModelTimeoutError.timeout_seconds",
     ),
-    "| `tools`, `handoffs`, `delay`, `keywords`, `languages` in a live session's settings | the agent's |": (
-        "Realtime*[[]*",
-    ),
+    "| `tools`, `handoffs` in a live session's settings | the agent's |": ("Realtime*[[]*",),
     "| inner parts of tracing, such as `active_spans` | OpenTelemetry's own |": ("TraceCtxManager*", "*.active_*"),
     "| methods for the SDK's own use, such as `to_json_dict` of a `ToolOrigin` | left out |": (
         "RunResultStreaming.ensure_*",
