@@ -34,6 +34,7 @@ from assentry.agents.realtime import (
     realtime_handoff,
 )
 from assentry.agents.realtime.audio_formats import to_realtime_audio_format
+from assentry.agents.realtime.events import same_json
 from assentry.agents.realtime.model_events import RealtimeModelRawServerEvent as RawServerEvent
 from assentry.errors import QuestionNotFound, UsageError
 from assentry.realtime import RealtimeToolApprovalDecided
@@ -407,3 +408,16 @@ def test_a_model_that_was_written_for_the_sdk_is_refused() -> None:
 
     with pytest.raises(UsageError, match=r"subclass assentry\.realtime\.RealtimeModel"):
         RealtimeRunner(desk(), model=Own())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a": 1, "b": 2}', '{"b":2,"a":1}', True),
+        ('{"a": 1}', '{"a":true}', False),
+        ("[" * 5_000, "[" * 5_001, False),
+        ("no JSON", "{}", False),
+    ],
+)
+def test_arguments_are_shown_in_the_models_own_text_only_if_they_are_the_same(one: str, other: str, same: bool) -> None:
+    assert same_json(one, other) is same

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import DecodeError
 from msgspec.json import decode
 
+from ...core.digest import canonical
 from ...definitions.handoff import Handoff
 from ...realtime import event as native
 from ...realtime import item as own
@@ -299,8 +300,8 @@ class EventForms:
 def same_json(one: str, other: str) -> bool:
     """Return True if two texts are the same JSON, in whatever order and spacing."""
     try:
-        return one == other or bool(decode(one) == decode(other))
-    except DecodeError:
+        return one == other or canonical(decode(one)) == canonical(decode(other))
+    except (DecodeError, RecursionError, ValueError):
         return False
 
 
