@@ -63,7 +63,6 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "*Session.*",
         "OpenAIProvider.agent_registration",
         "OpenAIChatCompletionsModel.should_replay_reasoning_content",
-        "ModelTimeoutError.timeout_seconds",
     ),
     "| `tools`, `handoffs` in a live session's settings | the agent's |": ("Realtime*[[]*",),
     "| inner parts of tracing, such as `active_spans` | OpenTelemetry's own |": ("TraceCtxManager*", "*.active_*"),

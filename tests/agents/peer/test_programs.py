@@ -39,6 +39,7 @@ class Difference:
 
 
 STRICT = ('": {\n     "properties": {', '": {\n     "additionalProperties": false,\n     "properties": {')
+ANSWERED = "Answer 1 to: Do it. | from: done"
 IN_ORDER = "outputs in the order of their calls"
 WORDS = "texts that the SDK writes for the model"
 DIFFERENT: dict[str, list[Difference]] = {
@@ -64,8 +65,39 @@ DIFFERENT: dict[str, list[Difference]] = {
             "`new_items` lacks what the filter left out",
         ),
     ],
+    "by_design": [
+        Difference("one_state: False", "one_state: True", "`to_state()` gives a new copy each time"),
+        Difference(f"resumed_twice: {ANSWERED}", "resumed_twice: raises StateSpent", "`StateSpent`"),
+        Difference("finished: Answer 1 to: Hello.", "finished: raises RunFinished", "`RunFinished`"),
+        Difference(
+            "decided_twice: Answer 1 to: Do it. | from: Tool execution was not approved.",
+            "decided_twice: raises AlreadyDecided",
+            "a later decision replaces an earlier one",
+        ),
+        Difference("items: (2", "items: (1", "`to_input_list()` of a paused run has the open call"),
+        Difference("'tool_approval_item', ", "", "`new_items` keeps the approval item of each call that was decided"),
+        Difference("broken: raises UserError", "broken: 1", "a rule that raises fails the run"),
+        Difference(
+            "failed: raises UserError",
+            "failed: raises LookupError",
+            "`failure_error_function=None` raises a `UserError`",
+        ),
+        Difference(
+            "['Gated', 'ask_first', 'Gated']", "['Gated', 'ask_first']", "`on_agent_start` comes again after a pause"
+        ),
+        Difference(
+            "['Outer', 'inner']", "['Outer', 'inner', 'Inner', 'plain']", "run hooks are not told what an agent does"
+        ),
+        Difference(
+            "more_turns: raises MaxTurnsExceeded", f"more_turns: {ANSWERED}", "`max_turns` is ignored on resume"
+        ),
+        Difference("waiting_session: 2", "waiting_session: 1", "a turn is in the session while it waits"),
+        Difference(f"forgotten_session: {ANSWERED}", "forgotten_session: raises SessionMissing", "`SessionMissing`"),
+    ],
 }
 """By program. Everything else must be the same."""
+PRINTED_ONLY = {"by_design"}
+"""Programs whose requests differ as their lines do."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +190,8 @@ def test_a_program_does_the_same_with_its_imports_changed(name: str, api: LocalA
     ours = run(api, name, IMPORT.sub("from assentry.agents", PROGRAMS[name]), "ours", tmp_path / "ours")
     theirs = adjusted(theirs, DIFFERENT.get(name, []))
     assert ours.printed == theirs.printed
-    assert sorted(ours.requests) == sorted(theirs.requests)  # some are sent at the same time
+    if name not in PRINTED_ONLY:
+        assert sorted(ours.requests) == sorted(theirs.requests)  # some are sent at the same time
 
 
 def test_every_difference_is_in_the_guide() -> None:

@@ -30,7 +30,7 @@ def mypy(folder: Path) -> Found:
     assert not done.stderr, done.stderr
     return {
         (each["file"], each["line"])
-        for each in map(json.loads, done.stdout.splitlines())
+        for each in map(json.loads, filter(None, done.stdout.splitlines()))
         if each["severity"] == "error"
     }
 
