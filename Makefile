@@ -24,8 +24,8 @@ EMBEDDED := .venv/embedded
 
 .PHONY: demo test test-peers peers check format docs mutants soak bench bench-smoke clean
 
-# ARGS="--model gpt-5.2" for a real model, ARGS=--scripted for a dry run.
-demo: $(DEMO)/stamp $(DEMO)/embedded
+# ARGS="--model gpt-5.2" for a real model, ARGS=--scripted for a dry run; neither needs the embedded one.
+demo: $(DEMO)/stamp $(if $(filter --scripted --model,$(ARGS)),,$(DEMO)/embedded)
 	@$(DEMO)/bin/python examples/inbox.py $(ARGS)
 
 # In four processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one. Drawn tests draw a fifth
