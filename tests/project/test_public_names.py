@@ -1,5 +1,6 @@
 """The front door: what `assentry` offers, and nothing else."""
 
+import contextlib
 import inspect
 import types
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import pytest
 
 import assentry
+import assentry.agents
 import assentry.errors
+import assentry.mcp
+import assentry.realtime
 import assentry.testing
 from tests.runtime.support import python
 
@@ -80,6 +84,15 @@ def test_what_has_a_context_can_be_annotated_with_its_type(name: str, parameters
 @pytest.mark.parametrize("name", assentry.testing.__all__)
 def test_every_name_of_the_testing_kit_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(assentry.testing, name))
+
+
+@pytest.mark.parametrize("module", [assentry, assentry.agents, assentry.mcp, assentry.realtime])
+def test_the_signature_of_every_public_name_can_be_read(module: Any) -> None:
+    for name in dir(module):
+        thing = getattr(module, name)
+        if callable(thing) and not name.startswith("_"):
+            with contextlib.suppress(TypeError, ValueError):  # unions and builtins have none
+                inspect.signature(thing)
 
 
 def test_every_error_is_documented_and_says_who_must_act() -> None:

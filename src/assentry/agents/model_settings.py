@@ -18,6 +18,8 @@ from .absent import find_absent
 
 if TYPE_CHECKING:
     from openai.types.shared import Reasoning
+else:
+    Reasoning = Any  # the client is imported late, and whoever reads a signature needs a value
 
 __all__ = ["MCPToolChoice", "ModelSettings", "ToolChoice"]
 

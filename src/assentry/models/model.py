@@ -19,6 +19,8 @@ from ..errors import InvalidDefinition
 
 if TYPE_CHECKING:
     from .retry import ModelRetrySettings
+else:
+    ModelRetrySettings = Any  # few programs need it, and whoever reads a signature needs a value
 
 Native = Literal["shell", "apply_patch"]
 """The calls that some providers have a form of their own for."""

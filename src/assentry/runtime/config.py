@@ -32,6 +32,8 @@ from ..tracing.settings import Tracing, exporter
 if TYPE_CHECKING:
     from ..definitions.error_handler import RunErrorHandlers
     from ..definitions.model_input import CallModelInputFilter
+else:  # few programs need them, and whoever reads a signature needs values
+    RunErrorHandlers, CallModelInputFilter = Mapping, Any
 
 T = TypeVar("T", default=Any)
 
