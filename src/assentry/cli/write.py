@@ -35,7 +35,7 @@ def put(text: str = "") -> None:
 def put_text(text: str) -> None:
     """Print text of many lines: byte for byte into a file or pipe, with hidden characters spelled out on a screen."""
     if sys.stdout.isatty():
-        for line in text.splitlines():
+        for line in text.removesuffix("\n").split("\n"):
             put(line)
         return
     sys.stdout.flush()
