@@ -24,6 +24,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "*: by keyword",
         "realtime_handoff(is_enabled): at another place",
         "Usage(output_tokens): at another place",
+        "ModelSettings(preserve_raw_usage): at another place",
+        "ModelSettings(timeout): at another place",
         "*_guardrail(func)",
     ),
     "| `get_all_tools`, `get_mcp_tools` and `get_system_prompt` of `AgentBase` and of a live agent | its fields |": (
