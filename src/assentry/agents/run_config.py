@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict
 
 from ..core import allowed
 from ..core.wording import described
@@ -200,7 +200,7 @@ def run_config_from(given: Any) -> RunConfig:
         return RunConfig(**given)
     if not isinstance(given, own.RunConfig):
         raise InvalidDefinition(f"run_config must be a RunConfig or a dict, got {described(given)}.")
-    return replace(given)  # type: ignore[return-value]  # one of Assentry's own is fine too
+    return type(given)(**asdict(given))  # type: ignore[return-value]  # one of Assentry's own is fine too
 
 
 if not TYPE_CHECKING:
