@@ -51,7 +51,7 @@ def main(names: list[str]) -> int:
             python = made(Environment(folder, requirements, ("assentry",), local=True), HOME)
         except NotMade as error:
             sys.exit(f"The environment {name} was not made: {error}")
-        command = [python, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", tests]
+        command = [python, "-m", "pytest", "-n", "4", "--dist", "worksteal", "-p", "no:cacheprovider", tests]
         failed += bool(subprocess.run(command, cwd=ROOT, env=clean(), check=False).returncode)
     return failed
 
