@@ -65,7 +65,7 @@ ABSENT: dict[str, str] = {
         HOSTED_SHELL,
     ),
 }
-"""Why a name is not here, and what to do, by the name."""
+"""The reason that a name is not here, and the thing to do, by the name."""
 
 
 def not_here(what: str, why: str) -> NotInAssentry:

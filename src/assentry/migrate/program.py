@@ -37,7 +37,7 @@ class Remark(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the programs that are rewritten together know of each other."""
+    """The knowledge that programs share which are rewritten together."""
 
     elsewhere: frozenset[str] = frozenset()
     """Names that programs import from each other."""

@@ -1,4 +1,4 @@
-"""What is different on purpose, a line for each row of the guide that a program can see."""
+"""The differences on purpose: a line for each row of the guide that a program can see."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What becomes of a tool's output: the answer itself, or what a function makes of it."""
+"""The use of a tool's output: as the answer itself, or as a function decides."""
 
 import asyncio
 from typing import Any

@@ -30,7 +30,7 @@ ABSENT = {
     "MongoDBSession": ELSEWHERE,
     "RedisSession": ELSEWHERE,
 }
-"""Why a name is not here, and what to do, by the name."""
+"""The reason that a name is not here, and the thing to do, by the name."""
 
 
 def _find(name: str) -> Any:
