@@ -37,7 +37,7 @@ class CompactionArgs(TypedDict, total=False):
     response_id: str
     """The id of the model's last reply."""
     compaction_mode: CompactionMode
-    """The form in which the history is sent: stored items, the id of the last reply, or, with "auto", the id if there is one."""
+    """The form of the history: stored items, the id of the last reply, or, with "auto", the id if there is one."""
     store: bool
     """True if the provider keeps the last reply, so that its id can stand for the history."""
     force: bool
