@@ -35,11 +35,19 @@ from .middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
+from .middleware_context import AgentState, ExecutionInfo, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+from .tool_runtime import (
+    InjectedState,
+    InjectedStore,
+    InjectedToolArg,
+    InjectedToolCallId,
+    RunnableConfig,
+    ToolRuntime,
+)
 
 __all__ = [
     "REMOVE_ALL_MESSAGES",
@@ -54,12 +62,17 @@ __all__ = [
     "BaseMessage",
     "Command",
     "EditedAction",
+    "ExecutionInfo",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
     "HumanInTheLoopMiddleware",
     "HumanMessage",
     "InMemorySaver",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolArg",
+    "InjectedToolCallId",
     "Interrupt",
     "InterruptOnConfig",
     "Message",
@@ -72,6 +85,7 @@ __all__ = [
     "PrivateStateAttr",
     "RemoveMessage",
     "ReviewConfig",
+    "RunnableConfig",
     "Runtime",
     "Saver",
     "SqliteSaver",
@@ -81,6 +95,7 @@ __all__ = [
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
+    "ToolRuntime",
     "after_agent",
     "after_model",
     "before_agent",

@@ -44,6 +44,7 @@ from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thre
 from .schema import ContextSchema
 from .stream import GATE, Mode, ThreadStream, modes_of
 from .threaded_agent import ThreadedAgent
+from .tool_result import command_from
 from .view import view_of
 
 MAX_TURNS = 25
@@ -278,6 +279,7 @@ class ThreadAgent:
 
     async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending, *, now: bool = False) -> Opened:
         """Open a thread with new messages or answers, ready to be driven; see `Opening`."""
+        input = command_from(input)
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
         limit, schema = turns_of(config), self._setup.schema

@@ -15,6 +15,8 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
+from .foreign import is_langchain
+from .injection import recognize
 from .interrupts import PREFIX
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
@@ -37,6 +39,7 @@ def create_agent(
     response_format: Any = None,
     state_schema: Any = None,
     context_schema: Any = None,
+    store: Any = None,
     model_settings: ModelSettings | None = None,
     name: str = "agent",
     max_turns: int = MAX_TURNS,
@@ -55,6 +58,7 @@ def create_agent(
             may have a reducer: `Annotated[list[str], operator.add]`.
         context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
             resume the saved context is converted again.
+        store: A store across threads, such as LangGraph's `InMemoryStore()`, for tools and hooks as `runtime.store`.
         model_settings: Settings for the model calls.
         name: The agent's name in the store.
         max_turns: The number of model calls allowed in one run.
@@ -75,14 +79,18 @@ def create_agent(
         output_type=response_format,
         description_prefix=gates[0].description_prefix if gates else PREFIX,
         state_schema=StateSchema(each for each in state_schemas if each is not None),
+        memory=_memory(store),
+        speaks_langchain=any(
+            is_langchain(each) for given in (tools, *(each.tools for each in around)) for each in given or ()
+        ),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
-    store = None if inner else store_of(checkpointer)
-    if store is None and not inner:
+    threads = None if inner else store_of(checkpointer)
+    if threads is None and not inner:
         _check_free(agent)
-    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+    return ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
 
 
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
@@ -93,6 +101,10 @@ def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[Hu
     for gate in gates:
         tools = gate.apply(tools)
     return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
+
+
+def _is_of_langchain(tools: Any) -> bool:
+    return any(is_langchain(each) for each in tools or ())
 
 
 def _tools(name: str, given: Any) -> list[Tool]:
@@ -106,9 +118,28 @@ def _tool(given: Any) -> Tool:
         return given
     if isinstance(given, ThreadAgent | Agent):
         return given.as_tool()
+    if is_langchain(given):
+        from .langchain.tool import tool_from_langchain
+
+        return tool_from_langchain(given)
+    if isinstance(given, dict):
+        raise InvalidDefinition(
+            f"A tool of the provider's is one of Assentry's hosted tools, such as WebSearchTool(), and no dict; got "
+            f"{described(given)}."
+        )
     if not callable(given):
         raise InvalidDefinition(f"A tool is a function, one of Assentry's tools or an agent; got {described(given)}.")
-    return thread_tool(given)
+    return thread_tool(given, recognize)
+
+
+def _memory(given: Any) -> Any:
+    """Return the store across threads as it is; raise `InvalidDefinition` if it is none."""
+    if given is not None and not all(callable(getattr(given, name, None)) for name in ("get", "put", "search")):
+        raise InvalidDefinition(
+            "store is a store across threads with get, put and search, such as LangGraph's InMemoryStore(); got "
+            f"{described(given)}. Where threads are kept is the checkpointer."
+        )
+    return given
 
 
 def _check_free(agent: Agent[Any]) -> None:

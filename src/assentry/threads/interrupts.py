@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
 
@@ -109,25 +109,50 @@ class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
 
 @dataclass(frozen=True, init=False)
 class Command:
-    """The answer to a thread's open interrupts.
+    """The answer to a thread's open interrupts; or, from a tool or a hook, an update of the thread's state.
 
     `resume` is `{"decisions": [...]}` for waiting calls, or any JSON for a question from `interrupt`. If several
     interrupts are open, give a dict by their ids: `{interrupt.id: answer}`. `by` is the name of the person who answers.
+
+    `update` is a dict: "messages", among them the `ToolMessage` of a tool's own call, and keys of the `state_schema`.
+    There is no graph whose nodes `goto` and `graph` could choose: whoever uses such a command is told so.
     """
 
+    PARENT: ClassVar[str] = "__parent__"
     resume: Any
-    by: str = "user"
+    by: str
+    update: Any
+    goto: Any
+    graph: str | None
 
-    def __init__(self, *, resume: Any = ..., by: str = "user", **other: Any) -> None:
-        if resume is ... or other:
+    def __init__(
+        self,
+        *,
+        resume: Any = ...,
+        by: str = "user",
+        update: Any = None,
+        goto: Any = (),
+        graph: str | None = None,
+        **other: Any,
+    ) -> None:
+        empty = resume is ... and update is None and goto == () and graph is None
+        if empty or other:
             raise UsageError(
-                f"A Command answers what a thread waits for, with resume=..., and does nothing else; got "
-                f"{', '.join(sorted(other)) or 'nothing'}. "
-                "The state of a thread is its messages: a tool gives its result, or a ToolMessage, and a hook gives "
-                '{"messages": [...]}.'
+                "A Command answers what a thread waits for, with resume=..., or updates the state, with update={...}; "
+                f"got {', '.join(sorted(other)) or 'nothing'}."
             )
-        object.__setattr__(self, "resume", resume)
-        object.__setattr__(self, "by", by)
+        values = {"resume": resume, "by": by, "update": update, "goto": goto, "graph": graph}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def answer(self) -> Any:
+        """Return the answer; raise `UsageError` if the command is something else."""
+        if self.resume is ... or self.update is not None or self.goto != () or self.graph is not None:
+            raise UsageError(
+                "A thread is given answers with Command(resume=...), and nothing else; a Command with update, goto or "
+                "graph cannot be given to it. Give new values of the state's keys with the messages of an input."
+            )
+        return self.resume
 
 
 def interrupt(value: Any, *, response_schema: Any = None) -> Any:

@@ -29,6 +29,7 @@ from ..runtime.layer import LayerReply, ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
+from .langgraph_context import enter_langgraph
 from .message import AIMessage, Message, SystemMessage, ToolMessage
 from .message_items import ai_message, as_list, call_item, entries_of, given_message, items_of, numbered_id
 from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
@@ -137,6 +138,7 @@ class Asking:
                 await asyncio.wait([task])
 
     async def _reply(self, request: Request) -> Response:
+        enter_langgraph(self.ctx, self.agent)
         jump = await self._run("before_agent") if self.first else None
         for _ in range(REPEATS):
             jump = jump if jump in ("end", "tools") else await self._run("before_model")
@@ -168,7 +170,7 @@ class Asking:
         for hook in self.model.hooks[name]:
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
-            update = await call_hook(hook, state, runtime_in(self.ctx))
+            update = await call_hook(hook, state, runtime_in(self.ctx, self.agent))
             self.hook.still_goes()
             self._take_changes(name, state.get("messages"), shown, before)
             jump = self._take_update(name, update)
@@ -218,7 +220,7 @@ class Asking:
             [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
             self.model.inner,
             self._state(),
-            runtime_in(self.ctx),
+            runtime_in(self.ctx, self.agent),
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]

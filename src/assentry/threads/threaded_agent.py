@@ -23,6 +23,9 @@ class ThreadedAgent(Agent[Any]):
     speaks_langchain: bool = False
     """True if messages are shown in LangChain's classes: the agent was given an object of LangChain."""
 
+    memory: Any = None
+    """The store across threads that tools and hooks get; `create_agent(store=...)`."""
+
     def show_messages(self, messages: Iterable[Message]) -> list[Any]:
         """Return messages in the classes that the program uses."""
         if not self.speaks_langchain:

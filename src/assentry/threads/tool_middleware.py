@@ -29,10 +29,14 @@ from ..runtime.steps.door import BodyOutput, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
+from .foreign import is_graph_signal
 from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
+from .langgraph_context import enter_langgraph
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
 from .middleware_context import ToolCallRequest, runtime_in, state_in
+from .threaded_agent import ThreadedAgent
+from .tool_result import body_output, read_result, result_from, result_json
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""
@@ -53,25 +57,26 @@ class WrappedTool(ToolLayer):
 
     hooks: tuple[Callable[..., Any], ...]
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
+        enter_langgraph(ctx)
         if self.hooks:
             return await MiddlewareEntry(self, ctx, bound).run()
-        given = check_result(self.name, await run_inside(ctx, self.inner, bound))
-        return outcome(given) if isinstance(given, ToolMessage) else given
+        try:
+            given = read_result(self.name, await run_inside(ctx, self.inner, bound))
+        except Exception as error:
+            check_signal(self.name, error)
+            raise
+        return body_output(ctx, given) if isinstance(given, ToolMessage | Command) else given
 
 
-def check_result(tool: str, value: Any) -> Any:
-    """Return the value that a body returned, or raise `UsageError` if that value is a `Command`."""
-    if isinstance(value, Command):
-        raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
-    return value
-
-
-def outcome(given: ToolMessage) -> Any:
-    """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
-    failed = given.status == "error"
-    return BodyOutput(given.text if failed else given.content, failed)
+def check_signal(tool: str, error: Exception) -> None:
+    """Raise `UsageError` if a body's exception is a signal to a graph of LangGraph: no model may be told of it."""
+    if is_graph_signal(error):
+        raise UsageError(
+            f"The tool {tool!r} raised LangGraph's {type(error).__name__}, and there is no graph here that it could "
+            "reach. To ask a person, use interrupt of assentry.threads."
+        ) from error
 
 
 class MiddlewareEntry:
@@ -83,8 +88,8 @@ class MiddlewareEntry:
         self.ran: set[str] = set()
         self.kept: list[tuple[str, int, dict[str, Any]]] = []
         """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
-        self.value: tuple[ToolMessage, str, Any] | None = None
-        """The last message of a body, its text, and the value that the body returned."""
+        self.value: tuple[Any, str, Any] | None = None
+        """The last message of a body as its hooks see it, its text, and the value that the body returned."""
 
     async def run(self) -> Any:
         """Run the middleware around the body, and return the outcome of the call."""
@@ -101,18 +106,22 @@ class MiddlewareEntry:
             if self.body.pending is not None:
                 for kept in self.kept:
                     self.body.record(*kept)
-        if not isinstance(given, ToolMessage):
-            if inspect.iscoroutine(given):
-                given.close()  # avoids the warning about a coroutine that was never awaited
-            raise UsageError(
-                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage of "
-                f"assentry.threads; it gave {described(given)}."
-            )
         made, text, value = self.value or (None, "", None)
-        unchanged = made is given and text == given.content and given.status == "success"
-        return value if unchanged else outcome(given)
+        if made is not None and made is given and text == given.content and given.status == "success":
+            return value
+        if inspect.iscoroutine(given):
+            given.close()  # avoids the warning about a coroutine that was never awaited
+        result = read_result(self.tool.name, given)
+        if not isinstance(result, ToolMessage | Command):
+            raise UsageError(
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, a ToolMessage or a "
+                f"Command; it gave {described(given)}."
+            )
+        if made is not None and isinstance(result, ToolMessage) and result.artifact is value:
+            result.artifact = None  # it was there for the hooks
+        return body_output(ctx, result)
 
-    async def _handle(self, request: Any) -> ToolMessage:
+    async def _handle(self, request: Any) -> Any:
         """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""
         call: Any = request.tool_call if isinstance(request, ToolCallRequest) else None
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
@@ -146,18 +155,20 @@ class MiddlewareEntry:
             raise
         except Exception as error:
             self._keep(step, number, {"tool": name, "failed": worded(error)})
+            check_signal(name, error)
             raise
-        given = self._gave(name, check_result(name, value))
-        value = given.content if given is value else output_json(value)[0]
-        self._keep(step, number, {"tool": name, "value": value, "status": given.status})
-        return given
+        given = read_result(name, value)
+        is_result = isinstance(given, ToolMessage | Command)
+        kept = {"result": result_json(given)} if is_result else {"value": output_json(given)[0], "status": "success"}
+        self._keep(step, number, {"tool": name, **kept})
+        return self._gave(name, given)
 
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
         """Keep the result of a body, and the numbers of questions and steps up to that point."""
         if self.body.pending is None:  # otherwise the body itself has asked, and is entered again
             self.kept.append((step, number, {**gave, **self.body.marks()}))
 
-    def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
+    def _again(self, name: str, kept: dict[str, Any]) -> Any:
         """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
         self.body.go_to(kept)
         if "failed" in kept:
@@ -166,6 +177,8 @@ class MiddlewareEntry:
             self.body.unknown[name] = OutcomeUnknown(kept["unknown"])
             raise self.body.unknown[name]
         self.body.ran = True
+        if "result" in kept:
+            return self._gave(name, result_from(kept["result"]))
         if kept["status"] == "error":
             return self._message(name, kept["value"], "error")
         return self._gave(name, kept["value"])
@@ -217,14 +230,23 @@ class MiddlewareEntry:
             except InvalidDecision as error:  # recorded by a process without the tool, which could not check it
                 action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 
-    def _gave(self, name: str, value: Any) -> ToolMessage:
-        if isinstance(value, ToolMessage):
+    def _gave(self, name: str, value: Any) -> Any:
+        """Return a body's value as its hooks see it: a message or a command."""
+        if isinstance(value, Command):
             return value
+        if isinstance(value, ToolMessage):
+            value.tool_call_id, value.name = value.tool_call_id or self.ctx.call_id, value.name or name
+            return self._shown(value)
         text = value if isinstance(value, str) else value_text(output_json(value)[0])
-        made = self._message(name, text, "success")
-        made.artifact = value
-        self.value = made, text, value
-        return made
+        made = ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, artifact=value)
+        shown = self._shown(made)
+        self.value = shown, text, value
+        return shown
 
-    def _message(self, name: str, text: str, status: Any) -> ToolMessage:
-        return ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status)
+    def _message(self, name: str, text: str, status: Any) -> Any:
+        return self._shown(ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status))
+
+    def _shown(self, message: ToolMessage) -> Any:
+        """Return a message in the classes that the agent's hooks use."""
+        agent = self.ctx.agent
+        return agent.show_messages([message])[0] if isinstance(agent, ThreadedAgent) else message

@@ -5,7 +5,7 @@ hooks, and records `Started`. Once `Started` is stored it looks a last time at w
 nothing awaited in between. If a check fails, nothing runs. After the body, the door records `Finished`, or the body's
 question. An agent call has no body: the door opens a branch for it.
 
-`Tool.invoke` is called in this module and nowhere else in Assentry.
+`Tool.enter` is called in this module and nowhere else in Assentry.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ async def _run_body(
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
-        value = await _or_ask_again(scope, body, tool.invoke(ctx, bound))
+        value = await _or_ask_again(scope, body, tool.enter(ctx, bound))
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
             return (hand_over(scope, path, state, tool, await filter_history(scope, path, state, tool)),)
     except BaseException as error:
@@ -265,6 +265,8 @@ async def _run_body(
             path=path,
         )
     )
+    if given.said:
+        journal.add(f.Said(given.said, f"tool:{tool.name}", at=journal.now(), path=path))
     return (value,)
 
 
@@ -364,6 +366,8 @@ class BodyOutput(NamedTuple):
     """Updates of the thread's state; see `Finished.update`."""
     more: Raw = f.NOTHING
     """Fields of the output's message that the model does not get; see `Finished.more`."""
+    said: Raw = f.NOTHING
+    """Further input that the body adds to the conversation, after the outputs of the turn."""
 
 
 class NotRun(Exception):
@@ -393,7 +397,7 @@ async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
     body.tried = True
     try:
-        value = await tool.invoke(ctx, bound)
+        value = await tool.enter(ctx, bound)
     except NotAsShown:
         raise
     except Exception as error:

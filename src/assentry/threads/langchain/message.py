@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from langchain_core import messages as lc
@@ -37,3 +38,8 @@ def to_langchain(given: Message) -> lc.BaseMessage:
     if type(given) is RemoveMessage:
         return lc.RemoveMessage(id=given.id or "")
     return OURS[type(given)](**fields)
+
+
+def shown_in_langchain(messages: Iterable[Any]) -> list[lc.BaseMessage]:
+    """Return messages as LangChain's; those that are already stay as they are."""
+    return [each if isinstance(each, lc.BaseMessage) else to_langchain(each) for each in messages]
