@@ -222,14 +222,18 @@ def make_function_tool(
     redact: Sequence[str],
     config: bool = False,
     recognize: Recognizer | None = None,
+    schema: Any = None,
     kind: type[FunctionTool] = FunctionTool,
     **options: Any,
 ) -> FunctionTool:
-    """Make a tool of this kind from a function, with the options of `function_tool`."""
+    """Make a tool of this kind from a function, with the options of `function_tool`.
+
+    A `schema` of its own stands in the place of the one that is made from the function.
+    """
     from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
 
     allowed.check_option("function_tool", "docstring_style", docstring_style, STYLE)
-    schema = function_schema(
+    schema = schema or function_schema(
         function,
         name=name_override,
         description=description_override,

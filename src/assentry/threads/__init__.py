@@ -40,6 +40,7 @@ from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+from .tool import ThreadTool, tool
 from .tool_runtime import (
     InjectedState,
     InjectedStore,
@@ -92,6 +93,7 @@ __all__ = [
     "StateSnapshot",
     "SystemMessage",
     "ThreadAgent",
+    "ThreadTool",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
@@ -103,6 +105,7 @@ __all__ = [
     "create_agent",
     "get_stream_writer",
     "interrupt",
+    "tool",
     "wrap_model_call",
     "wrap_tool_call",
 ]

@@ -26,7 +26,7 @@ from .saver import store_of
 from .schema import ContextSchema
 from .state import StateSchema
 from .threaded_agent import ThreadedAgent
-from .tool_middleware import wrap_tool
+from .tool_middleware import WrappedTool, wrap_tool
 
 
 def create_agent(
@@ -71,14 +71,18 @@ def create_agent(
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
     hooked = HookedModel(asked, around)
     state_schemas = [*(each.state_schema for each in around), state_schema]
+    every = _all_tools(tools, around, gates)
+    direct = [each.name for each in every if isinstance(each, WrappedTool) and each.return_direct]
     agent = ThreadedAgent(
         name,
         system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
-        _all_tools(tools, around, gates),
+        every,
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
         description_prefix=gates[0].description_prefix if gates else PREFIX,
         state_schema=StateSchema(each for each in state_schemas if each is not None),
+        tool_use_behavior={"stop_at_tool_names": direct} if direct else "run_llm_again",
+        direct=frozenset(direct),
         memory=_memory(store),
         speaks_langchain=any(
             is_langchain(each) for given in (tools, *(each.tools for each in around)) for each in given or ()

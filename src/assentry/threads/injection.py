@@ -50,7 +50,7 @@ class Slot(NamedTuple):
     def by_hand(self, call_id: str | None, config: Any) -> Any:
         """Return the value for a call that the program makes itself."""
         if self.kind == "config":
-            return {**(config or {})}
+            return {"configurable": {}, **(config or {})}
         if self.kind == "call id" and call_id is not None:
             return call_id
         if self.default is inspect.Parameter.empty:

@@ -139,7 +139,7 @@ class Command:
         if empty or other:
             raise UsageError(
                 "A Command answers what a thread waits for, with resume=..., or updates the state, with update={...}; "
-                f"got {', '.join(sorted(other)) or 'nothing'}."
+                f"got {', '.join(sorted(other)) or 'nothing'}. A tool gives a value, a ToolMessage, or such an update."
             )
         values = {"resume": resume, "by": by, "update": update, "goto": goto, "graph": graph}
         for name, value in values.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,13 @@ class ThreadedAgent(Agent[Any]):
 
     memory: Any = None
     """The store across threads that tools and hooks get; `create_agent(store=...)`."""
+
+    direct: frozenset[str] = frozenset()
+    """The tools whose output ends the run, if all calls of the turn are theirs."""
+
+    def may_end_after(self, tools: Collection[str]) -> bool:
+        """Return True if all calls of a turn are of tools whose output ends the run."""
+        return not self.direct or self.direct.issuperset(tools)
 
     def show_messages(self, messages: Iterable[Message]) -> list[Any]:
         """Return messages in the classes that the program uses."""

@@ -57,6 +57,11 @@ class WrappedTool(ToolLayer):
 
     hooks: tuple[Callable[..., Any], ...]
 
+    @property
+    def return_direct(self) -> bool:
+        """True if the tool's output ends the run."""
+        return getattr(self.inner, "return_direct", False) is True
+
     async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
         enter_langgraph(ctx)
@@ -114,8 +119,8 @@ class MiddlewareEntry:
         result = read_result(self.tool.name, given)
         if not isinstance(result, ToolMessage | Command):
             raise UsageError(
-                "wrap_tool_call gives what its handler gave, awaited where the hook is async, a ToolMessage or a "
-                f"Command; it gave {described(given)}."
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage or "
+                f"a Command; it gave {described(given)}."
             )
         if made is not None and isinstance(result, ToolMessage) and result.artifact is value:
             result.artifact = None  # it was there for the hooks

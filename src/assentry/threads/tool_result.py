@@ -24,8 +24,8 @@ from .state import EMPTY, State
 from .threaded_agent import ThreadedAgent
 
 GRAPH = (
-    "There is no graph here whose nodes it could choose, and only invoke takes answers: a tool gives a value, a "
-    'ToolMessage, or Command(update={"messages": [ToolMessage(...)], ...}).'
+    "There is no graph here whose nodes it could choose, and only invoke takes answers: a tool gives a value, "
+    'or a ToolMessage, or Command(update={"messages": [ToolMessage(...)], ...}).'
 )
 
 

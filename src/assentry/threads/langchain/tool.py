@@ -11,25 +11,22 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import Tool as SingleInputTool
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel
 
 from ...core.wording import described
 from ...definitions.calling import in_thread
 from ...definitions.context import ToolContext
 from ...definitions.tool import Tool
 from ...errors import InvalidArguments, InvalidDefinition
-from ...schema.foreign import ForeignSchema
 from ...schema.parameters import Parameters
-from ...schema.schema import type_schema
-from ...schema.unchanged import find_change, user_code
-from ..foreign import langchain_bases
-from ..injection import Slot, recognize
+from ..args_schema import find_slots, model_hints, model_parameters, written_parameters
+from ..injection import Slot
 
 CALLBACKS = frozenset(("run_manager", "callbacks"))
 """Parameters that LangChain fills in itself."""
@@ -74,9 +71,6 @@ class LangChainTool(Tool):
 
     def bind(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of the arguments for the body, or raise `InvalidArguments`."""
-        for name in args:
-            if name in self.slots or name in CALLBACKS:
-                raise InvalidArguments(f'"{name}": there is no such argument')
         if self.arguments.validate is not None:
             self.arguments.validate(args)
         return copy.deepcopy(args)
@@ -128,12 +122,9 @@ def _awaits(given: BaseTool) -> bool:
 
 def _slots(given: BaseTool) -> dict[str, Slot]:
     """Return the parameters that the thread fills in, by the tool's schema and the signature of its function."""
-    found: dict[str, Slot] = {}
-    for name, (hint, default) in {**_signature(given), **_fields(given)}.items():
-        slot = recognize(f"Tool {given.name!r}: parameter {name!r}", hint, default)
-        if slot is not None:
-            found[name] = slot
-    return found
+    kind = given.args_schema
+    fields = model_hints(kind) if inspect.isclass(kind) and issubclass(kind, BaseModel) else {}
+    return find_slots(given.name, {**_signature(given), **fields})
 
 
 def _signature(given: BaseTool) -> dict[str, tuple[Any, Any]]:
@@ -156,92 +147,29 @@ def _functions(given: BaseTool) -> list[Callable[..., Any]]:
     return [inspect.unwrap(each) for each in both if each is not None]
 
 
-def _fields(given: BaseTool) -> dict[str, tuple[Any, Any]]:
-    kind = given.args_schema
-    if not inspect.isclass(kind) or not issubclass(kind, BaseModel):
-        return {}
-    hints = {name: each for base in reversed(kind.__mro__) for name, each in _own_hints(base).items()}
-    out = {}
-    for name, each in kind.model_fields.items():
-        default = inspect.Parameter.empty if each.is_required() else each.get_default(call_default_factory=True)
-        hint = hints.get(name, each.annotation)
-        out[name] = (Annotated[hint, *each.metadata] if each.metadata else hint, default)
-    return out
-
-
-def _own_hints(kind: type) -> dict[str, Any]:
-    try:
-        return get_type_hints(kind, include_extras=True) if issubclass(kind, BaseModel) else {}
-    except Exception:
-        return {}
-
-
 def _arguments(given: BaseTool, slots: dict[str, Slot]) -> Parameters:
     """Return the schema that a model is offered, and the check that a call's arguments are not changed."""
+    left_out = {*slots, *CALLBACKS}
     if isinstance(given, SingleInputTool) and given.args_schema is None:
-        return _written(ONE_TEXT)
+        return written_parameters(ONE_TEXT)
     if isinstance(given.args_schema, dict):
-        return _written({"type": "object", "properties": {}, **_without(given.args_schema, slots)})
+        return written_parameters(given.args_schema, left_out)
     kind: Any = given.get_input_schema()
-    if not issubclass(kind, BaseModel):  # a model of pydantic 1
-        schema = _without(kind.schema(), slots)
-        made = _written({**schema, "additionalProperties": False})
-        return Parameters(made.json_schema, made.required, made.defaults, made.fill, _checks_old(kind, made, slots))
-    left_out = {*slots, *CALLBACKS, *(name for name, each in kind.model_fields.items() if _is_config(each.annotation))}
-    if left_out & kind.model_fields.keys() or langchain_bases(kind):  # or LangChain made it from a function
-        kept = {name: (each.annotation, each) for name, each in kind.model_fields.items() if name not in left_out}
-        kind = create_model(kind.__name__, __config__=kind.model_config, **kept)  # type: ignore[call-overload]
-    read = type_schema(given.name, kind, strict=False)
-    loose = {key: value for key, value in read.json_schema.items() if key != "description"}
-    return Parameters(loose, read.required, read.defaults, read.fill, _checks(kind, read), read.loose)
+    if issubclass(kind, BaseModel):
+        configs = (name for name, each in kind.model_fields.items() if each.annotation is RunnableConfig)
+        return model_parameters(given.name, kind, {*left_out, *configs})
+    read = written_parameters({**kind.schema(), "additionalProperties": False}, left_out)  # a model of pydantic 1
+    return Parameters(read.json_schema, read.required, read.defaults, read.fill, _checks_old(kind, read), read.loose)
 
 
-def _is_config(hint: Any) -> bool:
-    return hint is RunnableConfig
-
-
-def _without(schema: dict[str, Any], slots: dict[str, Slot]) -> dict[str, Any]:
-    properties = {name: each for name, each in (schema.get("properties") or {}).items() if name not in slots}
-    required = [name for name in schema.get("required") or () if name not in slots]
-    kept = {key: value for key, value in schema.items() if key not in ("title", "description")}
-    return {**kept, "properties": properties, "required": required}
-
-
-def _written(schema: dict[str, Any]) -> Parameters:
-    foreign = ForeignSchema(schema)
-
-    def check(args: dict[str, Any]) -> None:
-        if problem := foreign.problem(args):
-            raise InvalidArguments(problem)
-
-    defaults = {name: each["default"] for name, each in schema["properties"].items() if "default" in each}
-    return Parameters(schema, frozenset(schema.get("required") or ()), defaults, foreign.filled, check)
-
-
-def _checks(kind: type[BaseModel], read: Parameters) -> Callable[[dict[str, Any]], None]:
-    """Return a check that arguments fit, and that LangChain's validation, which is lax, does not change them."""
-    code = user_code(kind.__pydantic_core_schema__)
+def _checks_old(kind: Any, read: Parameters) -> Callable[[dict[str, Any]], None]:
+    """Return a check that a model of pydantic 1 does not change the arguments."""
 
     def check(args: dict[str, Any]) -> None:
         assert read.validate is not None
         read.validate(args)
-        try:
-            changed = find_change(args, kind.model_validate(copy.deepcopy(args)), code)
-        except Exception as error:  # a validator of the user's may raise anything
-            raise InvalidArguments(f"arguments: {error}") from None
-        if changed is not None:
-            raise InvalidArguments(changed)
-
-    return check
-
-
-def _checks_old(kind: Any, read: Parameters, slots: dict[str, Slot]) -> Callable[[dict[str, Any]], None]:
-    def check(args: dict[str, Any]) -> None:
-        assert read.validate is not None
-        read.validate(args)
-        fields = {name: each for name, each in kind.__fields__.items() if name in args and name not in slots}
-        for name, each in fields.items():
-            value, error = each.validate(copy.deepcopy(args[name]), {}, loc=name)
+        for name, each in kind.__fields__.items():
+            value, error = each.validate(copy.deepcopy(args[name]), {}, loc=name) if name in args else (None, None)
             if error is None and type(value) in (str, int, float, bool) and value != args[name]:
                 raise InvalidArguments(f'"{name}": would be read as something else')
 
