@@ -15,6 +15,7 @@ from .langchain.export import EXPORTS, find_export
 GUIDE = "docs/howto/from-langchain.md"
 """The page that has the names of LangChain, and what became of them."""
 
+AGENT = "create_agent returns a ThreadAgent"
 DEBUG = "Checkpoints and tasks are not streamed; the store has the journal of every run"
 DURABILITY = "Every step is written before it is taken"
 ERRORS = "Its own errors are in docs/reference/errors.md; a mistake of the program is a UsageError"
@@ -49,9 +50,10 @@ ABSENT: dict[str, str] = {
         "create_structured_chat_agent", "create_tool_calling_agent", "initialize_agent", "load_tools",
     ), FORMER),
     **dict.fromkeys((
-        "CompiledStateGraph", "END", "MessageGraph", "MessagesState", "NodeBuilder", "Pregel", "START", "Send",
+        "END", "MessageGraph", "MessagesState", "NodeBuilder", "Pregel", "START", "Send",
         "StateGraph", "StateUpdate", "entrypoint", "task",
     ), GRAPHS),
+    "CompiledStateGraph": AGENT,
     **dict.fromkeys(("HumanInterrupt", "HumanInterruptConfig", "HumanResponse"), INBOX),
     **dict.fromkeys(("CachePolicy", "InMemoryCache", "RetryPolicy", "TimeoutPolicy"), NODES),
     **dict.fromkeys((
