@@ -12,7 +12,7 @@ import pytest
 import assentry.threads
 from assentry import InvalidDefinition, NotInAssentry
 from assentry.testing import ScriptedModel
-from assentry.threads import AgentMiddleware, create_agent
+from assentry.threads import AgentMiddleware, AIMessage, HumanMessage, create_agent
 from assentry.threads.absent import ABSENT, ELSEWHERE
 from assentry.threads.langchain import typed
 from assentry.threads.langchain.export import EXPORTS, HOMES
@@ -153,6 +153,16 @@ def test_modules_can_be_imported_and_the_names_can_be_listed() -> None:
     assert set(assentry.threads.__all__) <= set(names)
     assert "SummarizationMiddleware" not in names
     assert {*assentry.threads.__all__, *EXPORTS, "absent"} <= set(dir(assentry.threads))
+
+
+def test_messages_of_both_kinds_can_be_trimmed() -> None:
+    theirs = pytest.importorskip("langchain_core.messages")
+    options: dict[str, Any] = {"max_tokens": 2, "token_counter": len, "strategy": "last"}
+    ours = [HumanMessage("one"), AIMessage("two"), HumanMessage("three")]
+    assert assentry.threads.trim_messages(ours, **options) == ours[1:]
+    given = [theirs.HumanMessage("one"), theirs.AIMessage("two"), theirs.HumanMessage("three")]
+    assert assentry.threads.trim_messages(given, **options) == given[1:]
+    assert assentry.threads.trim_messages(**options).invoke(given) == given[1:]
 
 
 def test_without_langchain_its_names_say_what_to_install() -> None:

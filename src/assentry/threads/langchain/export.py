@@ -14,6 +14,7 @@ from ...errors import NotInAssentry
 
 # fmt: off
 HOMES: dict[str, tuple[str, ...]] = {
+    "assentry.threads.langchain.trim": ("trim_messages",),
     "langchain.agents.middleware": (
         "AutoModeMiddleware", "ClearToolUsesEdit", "CodexSandboxExecutionPolicy", "ContextEditingMiddleware",
         "DockerExecutionPolicy", "FilesystemFileSearchMiddleware", "HostExecutionPolicy", "InputAgentState",
@@ -38,7 +39,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "ImageContentBlock", "InputTokenDetails", "InvalidToolCall", "MessageLikeRepresentation",
         "NonStandardAnnotation", "NonStandardContentBlock", "OutputTokenDetails", "PlainTextContentBlock",
         "ReasoningContentBlock", "ServerToolCall", "ServerToolCallChunk", "ServerToolResult", "TextContentBlock",
-        "ToolCallChunk", "UsageMetadata", "VideoContentBlock", "trim_messages",
+        "ToolCallChunk", "UsageMetadata", "VideoContentBlock",
     ),
     "langchain_core.tools": ("ArgsSchema", "BaseTool", "BaseToolkit", "StructuredTool", "Tool", "ToolException"),
     "langgraph.store.base": ("BaseStore", "Item", "SearchItem"),

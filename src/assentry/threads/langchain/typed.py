@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
+    from assentry.threads.langchain.trim import trim_messages as trim_messages
     from langchain.agents.middleware import (
         AutoModeMiddleware as AutoModeMiddleware, ClearToolUsesEdit as ClearToolUsesEdit,
         CodexSandboxExecutionPolicy as CodexSandboxExecutionPolicy,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
         ReasoningContentBlock as ReasoningContentBlock, ServerToolCall as ServerToolCall,
         ServerToolCallChunk as ServerToolCallChunk, ServerToolResult as ServerToolResult,
         TextContentBlock as TextContentBlock, ToolCallChunk as ToolCallChunk, UsageMetadata as UsageMetadata,
-        VideoContentBlock as VideoContentBlock, trim_messages as trim_messages,
+        VideoContentBlock as VideoContentBlock,
     )
     from langchain_core.tools import (
         ArgsSchema as ArgsSchema, BaseTool as BaseTool, BaseToolkit as BaseToolkit, StructuredTool as StructuredTool,
