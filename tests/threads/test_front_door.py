@@ -4,7 +4,9 @@ import ast
 import importlib
 import inspect
 import itertools
+import re
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +108,12 @@ def test_a_name_of_langchains_own_is_langchains(name: str) -> None:
     else:
         with pytest.raises(NotInAssentry, match=f"^{name} is LangChain's own, and the installed version does not"):
             exec(f"from assentry.threads import {name}")
+
+
+def test_the_reference_lists_the_names_of_langchains_own() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/threads.md").read_text("utf-8")
+    rows = [line for line in page.split("## LangChain's own names")[1].splitlines() if line.startswith("|")]
+    assert set(re.findall(r"`(\w+)`", "\n".join(rows))) == set(EXPORTS)
 
 
 def test_type_checkers_see_the_names_that_programs_get() -> None:
