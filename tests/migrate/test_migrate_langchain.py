@@ -229,6 +229,29 @@ def test_programs_of_both_libraries_are_migrated_at_once(project: Path) -> None:
     assert plan_migration([Path("main.py")]).changes == []
 
 
+@pytest.mark.parametrize(
+    ("line", "stay"),
+    [
+        ("from langchain_openai import ChatOpenAI", True),
+        ("from langchain.chat_models import init_chat_model", True),
+        ("from langchain_core.prompts import ChatPromptTemplate", True),
+        ("from langchain_core.runnables import RunnableConfig, RunnableLambda", True),
+        ("from langchain_core.runnables import RunnableConfig", False),
+        ("from langchain.tools import BaseTool", False),
+    ],
+)
+def test_messages_stay_langchains_in_a_project_with_objects_that_take_only_those(
+    line: str, stay: bool, project: Path
+) -> None:
+    Path("models.py").write_text(f"{line}\n")
+    Path("main.py").write_text(
+        "from langchain.agents import create_agent\nfrom langchain.messages import HumanMessage\n"
+    )
+    changed = {change.path.name: change.after.decode() for change in plan_migration([project]).changes}
+    module = "langchain.messages" if stay else "assentry.threads"
+    assert changed["main.py"] == f"from assentry.threads import create_agent\nfrom {module} import HumanMessage\n"
+
+
 def test_requirements_are_listed_and_those_of_assentry_are_not(project: Path) -> None:
     Path("requirements.txt").write_text(
         "langchain>=1\nlangchain-openai\nlanggraph-checkpoint-postgres\nassentry[langchain]\n# with langchain\n"

@@ -18,6 +18,12 @@ GRAPHS = (
     "langgraph.graph.state.StateGraph",
     "langgraph.pregel.Pregel",
 )
+OBJECTS = (
+    r"^\s*(from|import) +(langchain_(?!core\b)\w|langchain\.chat_models\b|"
+    r"langchain_core\.(chat_history|language_models|outputs|prompts)\b|"
+    r"langchain_core\.runnables\b.*\bRunnable(?!Config\b))"
+)
+"""Imports of chat models and whatever else takes LangChain's own messages; Assentry takes those, too."""
 SAVERS = ("AsyncPostgresSaver", "AsyncSqliteSaver", "PostgresSaver", "SqliteSaver")
 
 # fmt: off
@@ -78,4 +84,6 @@ LANGCHAIN = FlatLibrary(
     rest_stays=("langchain_core", *READY_MADE),
     keeps=dict.fromkeys(GRAPHS, KEPT),
     moves_anyway=("langchain.agents",),
+    objects=OBJECTS,
+    taken_by_objects=("langchain.messages", "langchain_core.messages"),
 )

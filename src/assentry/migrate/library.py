@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -69,6 +70,10 @@ class Library:
             if found is not None:
                 return ".".join([found, *parts[end:]])
         return None
+
+    def for_project(self, texts: Iterable[str]) -> Library:
+        """Return the table for a project with these programs."""
+        return self
 
     def for_program(self, used: Collection[str]) -> Library:
         """Return the table for a program that uses these paths of the library."""
@@ -163,6 +168,17 @@ class FlatLibrary(Library):
     """The paths of names that need other objects of the library beside them, each with the reason."""
     moves_anyway: tuple[str, ...] = ()
     """The modules whose names move even beside those."""
+    objects: str = ""
+    """A pattern of imports of objects that take only the library's own classes."""
+    taken_by_objects: tuple[str, ...] = ()
+    """The modules of those classes."""
+
+    def for_project(self, texts: Iterable[str]) -> Library:
+        """Return the table for a project with these programs: a smaller one if they use the library's objects."""
+        if not self.objects or not any(re.search(self.objects, text, re.MULTILINE) for text in texts):
+            return self
+        kept = self.taken_by_objects
+        return replace(self, skins={each: skin for each, skin in self.skins.items() if not is_within_any(each, kept)})
 
     def for_program(self, used: Collection[str]) -> Library:
         """Return the table for a program that uses these paths: a smaller one beside names that keep the others."""

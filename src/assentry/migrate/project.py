@@ -126,6 +126,7 @@ def _rewrite(
     notes: list[Note],
 ) -> None:
     """Rewrite the programs of one library, in place. Notes have the lines of the files as they are."""
+    library = library.for_project(before.values())
     programs: dict[Path, Program] = {}
     for path, text in texts.items():
         if re.search(rf"\b({'|'.join(library.modules)})\b", text) is None:
