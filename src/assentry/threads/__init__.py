@@ -13,7 +13,19 @@ from .interrupts import (
     ReviewConfig,
     interrupt,
 )
-from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
+from .message import (
+    REMOVE_ALL_MESSAGES,
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    Message,
+    RemoveMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
 from .middleware import (
     AgentMiddleware,
     after_agent,
@@ -27,15 +39,19 @@ from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
 __all__ = [
+    "REMOVE_ALL_MESSAGES",
     "AIMessage",
     "AIMessageChunk",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "AnyMessage",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
+    "BaseMessage",
     "Command",
     "EditedAction",
     "HITLDecision",
@@ -49,7 +65,12 @@ __all__ = [
     "Message",
     "ModelRequest",
     "ModelResponse",
+    "OmitFromInput",
+    "OmitFromOutput",
+    "Overwrite",
     "PostgresSaver",
+    "PrivateStateAttr",
+    "RemoveMessage",
     "ReviewConfig",
     "Runtime",
     "Saver",
@@ -57,6 +78,7 @@ __all__ = [
     "StateSnapshot",
     "SystemMessage",
     "ThreadAgent",
+    "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
     "after_agent",
