@@ -60,6 +60,7 @@ INNER = (
     "*_SQL", "MIGRATIONS", "*put", "*put_writes", "*_delta_channel_history", "*copy_thread", "*delete_for_runs",
     "*prune", "blobs", "config_specs", "conn", "cursor", "get_next_version", "is_setup", "jsonplus_serde", "lock",
     "loop", "pipe", "serde", "stack", "storage", "supports_pipeline", "with_allowlist", "writes",  # parts of savers
+    "type",  # the tag of a class, which nobody changes
     "count", "index",  # a snapshot is a tuple there
     "drain_*", "merge", "patch_execution_info",  # for the graph that runs a node
 )
