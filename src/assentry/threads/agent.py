@@ -7,6 +7,7 @@ runner drives an ordinary agent.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
@@ -35,9 +36,11 @@ from ..runtime.drive import drive_run
 from ..runtime.driver import Driver
 from ..runtime.lease import REFUSED
 from ..runtime.sync import block, iterate
+from ..runtime.tool_pause import HERE, Body
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.store import Store
+from .inner_run import InnerAgent, run_inside
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .middleware_context import WRITER
 from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
@@ -134,6 +137,9 @@ class ThreadAgent:
             The state: "messages", all messages of the thread; "__interrupt__", a list, if the thread waits;
             "structured_response", if there is a `response_format` and the run is done.
         """
+        body = HERE.get()
+        if self.store is None and isinstance(body, Body):
+            return await self._run_inside(body, input, config, context)
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await self._drive(opened.driver, config):
             opened = await self._open(None, config, context, None, now=True)
@@ -143,6 +149,20 @@ class ThreadAgent:
         if opened.driver is not None:
             opened.driver.let_go()
         return state
+
+    async def _run_inside(self, body: Body, input: Any, config: Any, context: Any) -> dict[str, Any]:
+        """Run this agent inside of a tool of another agent, in whose thread its questions are asked."""
+        alone, store = copy.copy(self), MemoryStore()
+        alone.store, alone._inner = store, False
+
+        async def invoke(given: Any, here: Mapping[str, Any]) -> dict[str, Any]:
+            return await alone.ainvoke(given, here, context=context)
+
+        async def state(here: Mapping[str, Any]) -> dict[str, Any]:
+            return (await alone.aget_state(here)).values
+
+        given = THREAD_CONFIG.get() if config is None else config
+        return await run_inside(body, InnerAgent(self.agent.name, store, invoke, state), input, given)
 
     async def _drive(self, driver: Driver, config: Any) -> bool:
         """Drive the run; return False if others changed it or drive it, so that this drive has not begun."""

@@ -153,6 +153,6 @@ def _check_free(agent: Agent[Any]) -> None:
             if tool.needs_approval is not False:
                 raise InvalidDefinition(
                     f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
-                    "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another give "
-                    "checkpointer=True: what it asks comes up in the other's threads."
+                    "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another, or "
+                    "is invoked by one, give checkpointer=True: what it asks comes up in the other's threads."
                 )

@@ -36,7 +36,7 @@ PrefixAt = Callable[[CallState], str]
 """A function that returns the prefix of a call's default description."""
 
 PREFIX = "Tool execution requires approval"
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "title": "HITLResponse",
     "type": "object",
     "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
@@ -44,6 +44,8 @@ RESPONSE = {
     "additionalProperties": False,
 }
 """JSON schema of the answer to a question about a call that a middleware has changed."""
+INNER_TITLE = "HITLResponse to an agent in a tool"
+"""The title of the schema of an answer to calls of an agent that a tool's body runs."""
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -218,10 +220,28 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
             out.append(Interrupt(_request(run, each.states, prefix), each.id))
         elif (request := _inside(each.asked)) is not None:
             out.append(Interrupt(_add_prefix(request, prefix(each.states[0][1])), each.id))
+        elif (request := _inner(each.asked)) is not None:
+            out.append(Interrupt(request, each.id))
         else:
             schema = decode(each.asked.schema) if each.asked.schema else None
             out.append(Interrupt(decode(each.asked.prompt), each.id, schema))
     return out
+
+
+def inner_response(value: Any) -> dict[str, Any] | None:
+    """Return the schema of the answer to the calls of an agent that a body runs; None if the value is none such."""
+    actions = value.get("action_requests") if isinstance(value, dict) else None
+    if not isinstance(actions, list) or "review_configs" not in value:
+        return None
+    decisions = {**RESPONSE["properties"]["decisions"], "minItems": len(actions), "maxItems": len(actions)}
+    return {**RESPONSE, "title": INNER_TITLE, "properties": {"decisions": decisions}}
+
+
+def _inner(asked: f.Asked) -> HITLRequest | None:
+    """Return the request of a question about calls of an agent that a body runs; None for other questions."""
+    schema = decode(asked.schema) if asked.schema else None
+    is_inner = isinstance(schema, dict) and schema.get("title") == INNER_TITLE
+    return decode(asked.prompt) if is_inner else None
 
 
 def _inside(asked: f.Asked) -> HITLRequest | None:
@@ -338,6 +358,8 @@ class Answer:
             if (request := _inside(each.asked)) is not None:
                 name = request["action_requests"][0]["name"]
                 decision_inside(answer, request, self.tool_at(each.states[0][1], name))
+            elif (request := _inner(each.asked)) is not None:
+                _decisions(answer, request, lambda _, edit: edit)
             yield each.asked.id, Respond(answer), each.asked.digest
             return
 

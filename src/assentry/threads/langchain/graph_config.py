@@ -41,6 +41,6 @@ def set_graph_config(config: Any, runtime: Runtime) -> None:
     fields = {each.name for each in dataclasses.fields(GraphRuntime)}
     known = {name: getattr(runtime, name) for name in ("context", "store", "stream_writer") if name in fields}
     own = {SCRATCHPAD: Scratchpad(), SEND: lambda writes: None, RUNTIME: GraphRuntime(**known)}
-    configurable = {**config["configurable"], **(base.get("configurable") or {}), **own}
+    configurable = {**(base.get("configurable") or {}), **config["configurable"], **own}
     made: Any = {**base, "configurable": configurable}
     var_child_runnable_config.set(made)
