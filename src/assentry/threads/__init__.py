@@ -45,6 +45,7 @@ from .middleware import (
 from .middleware_context import AgentState, ExecutionInfo, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .response_format import AutoStrategy, ProviderStrategy, ToolStrategy
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 from .tool import ThreadTool, tool
@@ -70,6 +71,7 @@ __all__ = [
     "AnyMessage",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
+    "AutoStrategy",
     "BaseMessage",
     "Command",
     "EditedAction",
@@ -94,6 +96,7 @@ __all__ = [
     "Overwrite",
     "PostgresSaver",
     "PrivateStateAttr",
+    "ProviderStrategy",
     "RemoveMessage",
     "ReviewConfig",
     "RunnableConfig",
@@ -108,6 +111,7 @@ __all__ = [
     "ToolCallRequest",
     "ToolMessage",
     "ToolRuntime",
+    "ToolStrategy",
     "after_agent",
     "after_model",
     "before_agent",

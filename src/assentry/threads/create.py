@@ -22,6 +22,7 @@ from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
 from .policy import HumanInTheLoopMiddleware
+from .response_format import read_response_format
 from .saver import store_of
 from .schema import ContextSchema
 from .state import StateSchema
@@ -53,7 +54,8 @@ def create_agent(
         middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools.
         checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
             True for an agent that is a tool of another agent and is stored in that agent's threads.
-        response_format: The type of the final output, as `result["structured_response"]`.
+        response_format: The type of the final output, as `result["structured_response"]`; a JSON schema; or
+            `ToolStrategy(...)` or `ProviderStrategy(...)`, which say how the model gives it.
         state_schema: A TypedDict, such as a subclass of `AgentState`, with keys of the state beside the messages. A key
             may have a reducer: `Annotated[list[str], operator.add]`.
         context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
@@ -71,23 +73,27 @@ def create_agent(
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
     hooked = HookedModel(asked, around)
     state_schemas = [*(each.state_schema for each in around), state_schema]
-    every = _all_tools(tools, around, gates)
+    format = read_response_format(response_format)
+    every = [*_all_tools(tools, around, gates), *format.tools]
+    ending = [each.name for each in format.tools]
     direct = [each.name for each in every if isinstance(each, WrappedTool) and each.return_direct]
     agent = ThreadedAgent(
         name,
         system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
         every,
         hooked if any(hooked.hooks.values()) else asked,
-        output_type=response_format,
+        output_type=format.output_type,
         description_prefix=gates[0].description_prefix if gates else PREFIX,
         state_schema=StateSchema(each for each in state_schemas if each is not None),
-        tool_use_behavior={"stop_at_tool_names": direct} if direct else "run_llm_again",
+        tool_use_behavior={"stop_at_tool_names": ending + direct} if ending or direct else "run_llm_again",
+        reset_tool_choice=not ending,
         direct=frozenset(direct),
+        ending=frozenset(ending),
         memory=_memory(store),
         speaks_langchain=any(
             is_langchain(each) for given in (tools, *(each.tools for each in around)) for each in given or ()
         ),
-        model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
+        model_settings=_settings(model_settings, ending),
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
@@ -134,6 +140,12 @@ def _tool(given: Any) -> Tool:
     if not callable(given):
         raise InvalidDefinition(f"A tool is a function, one of Assentry's tools or an agent; got {described(given)}.")
     return thread_tool(given, recognize)
+
+
+def _settings(given: ModelSettings | None, ending: Sequence[str]) -> ModelSettings:
+    """Return the settings of the model calls; the model must call a tool if its output is given by one."""
+    settings = DEFAULT_SETTINGS if given is None else given
+    return settings.resolve(ModelSettings(tool_choice="required")) if ending and not settings.tool_choice else settings
 
 
 def _memory(given: Any) -> Any:

@@ -29,9 +29,12 @@ class ThreadedAgent(Agent[Any]):
     direct: frozenset[str] = frozenset()
     """The tools whose output ends the run, if all calls of the turn are theirs."""
 
+    ending: frozenset[str] = frozenset()
+    """The tools with which the model gives the final output: one such call ends the run."""
+
     def may_end_after(self, tools: Collection[str]) -> bool:
-        """Return True if all calls of a turn are of tools whose output ends the run."""
-        return not self.direct or self.direct.issuperset(tools)
+        """Return True if a call of a turn gives the output, or all are of tools whose output ends the run."""
+        return not self.ending.isdisjoint(tools) or self.direct.issuperset(tools)
 
     def show_messages(self, messages: Iterable[Message]) -> list[Any]:
         """Return messages in the classes that the program uses."""
