@@ -285,7 +285,7 @@ async def _in_doubt(
     """
     told = dict.fromkeys(map(str, body.unknown.values() or (error,)))
     await settle_now(scope, path, state, tool, " ".join(told))
-    if error is not None and is_fault(error):
+    if error is not None and is_fault(error, body):
         raise error
 
 
