@@ -116,7 +116,10 @@ async def test_an_outer_hook_may_catch_what_an_inner_one_raises() -> None:
         ({"role": "user", "text": "hi"}, "has no 'text'"),
         ({"role": "user"}, 'needs its "content"'),
         ({"role": "user", "content": None}, 'needs its "content"'),
-        ({"role": "user", "content": "hi", "tool_calls": [{"name": "a", "args": {}, "id": "1"}]}, "has no 'tool_calls'"),
+        (
+            {"role": "user", "content": "hi", "tool_calls": [{"name": "a", "args": {}, "id": "1"}]},
+            "has no 'tool_calls'",
+        ),
         ({"type": "human", "content": "hi", "cache": True}, "has no 'cache'"),
     ],
 )

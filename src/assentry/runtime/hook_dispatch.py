@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from ..core import facts as f
@@ -36,7 +36,7 @@ Reply = Coroutine[Any, Any, ModelResponse]
 
 
 class Observer(Protocol):
-    """The maker of a run's spans: it awaits the given work inside a span."""
+    """The maker of a run's spans: it awaits the given work inside a span. One that only hears has no trace."""
 
     @property
     def trace(self) -> dict[str, str] | None:
@@ -50,8 +50,20 @@ class Observer(Protocol):
     ) -> ModelResponse:
         """Await a model call."""
 
+    def stream(self, model: Model, request: ModelRequest) -> AsyncIterator[Any]:
+        """Return the stream of one request to a model; a reply may need none, or several, if code is around the model."""
+        return model.stream(request)
+
+    async def before_body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
+        """Hear of a body before the last look at what was shown; return True if anything was waited for."""
+        return False
+
     async def enter(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Work) -> Any:
-        """Await the body of a call."""
+        """Await a call, with the code around its body, until its outcome is recorded."""
+
+    async def body(self, path: Path, state: CallState, work: Awaitable[Any]) -> Any:
+        """Await a body itself. Nothing may be awaited before it."""
+        return await work
 
 
 class HookDispatch:

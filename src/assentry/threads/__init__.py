@@ -27,6 +27,14 @@ from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .stream_part import (
+    CustomStreamPart,
+    GraphOutput,
+    MessagesStreamPart,
+    StreamPart,
+    UpdatesStreamPart,
+    ValuesStreamPart,
+)
 
 __all__ = [
     "AIMessage",
@@ -37,7 +45,9 @@ __all__ = [
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "Command",
+    "CustomStreamPart",
     "EditedAction",
+    "GraphOutput",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -47,6 +57,7 @@ __all__ = [
     "Interrupt",
     "InterruptOnConfig",
     "Message",
+    "MessagesStreamPart",
     "ModelRequest",
     "ModelResponse",
     "PostgresSaver",
@@ -55,10 +66,13 @@ __all__ = [
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StreamPart",
     "SystemMessage",
     "ThreadAgent",
     "ToolCallRequest",
     "ToolMessage",
+    "UpdatesStreamPart",
+    "ValuesStreamPart",
     "after_agent",
     "after_model",
     "before_agent",

@@ -423,10 +423,12 @@ def _check_keys(given: dict[str, Any], kind: type[Message]) -> None:
     if lost:
         raise InvalidInput(
             f"A message of role {given.get('role') or given['type']!r} has no {described(lost[0])}, which would be "
-            f"lost; it has {', '.join(kind.__struct_fields__)}. Text is its \"content\"."
+            f'lost; it has {", ".join(kind.__struct_fields__)}. Text is its "content".'
         )
     if given.get("content") is None and not given.get("tool_calls"):
-        raise InvalidInput(f'A message needs its "content": {{"role": "user", "content": ...}}; got {described(given)}.')
+        raise InvalidInput(
+            f'A message needs its "content": {{"role": "user", "content": ...}}; got {described(given)}.'
+        )
 
 
 def _check_message(given: Message) -> Message:

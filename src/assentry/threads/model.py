@@ -269,7 +269,8 @@ class Asking:
         if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
-        async for event in model.stream(request):
+        observer = scope_of(self.ctx).hooks.observer
+        async for event in model.stream(request) if observer is None else observer.stream(model, request):
             if isinstance(event, Response):
                 reply = event
             else:

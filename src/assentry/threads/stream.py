@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from ..core import facts as f
@@ -19,6 +18,8 @@ from ..runtime.streaming import RunResultStreaming
 from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
 
 Mode = Literal["updates", "messages", "values", "custom"]
+Chunk = tuple[Mode, tuple[str, ...], Any]
+"""A mode, the namespace of a sub-agent, empty for the agent itself, and the chunk."""
 GATE = "HumanInTheLoopMiddleware.after_model"
 """The name of the node that updates about decisions come from."""
 
@@ -35,11 +36,31 @@ def modes_of(given: Any) -> tuple[list[Mode], bool]:
     return modes, isinstance(given, list | tuple)
 
 
+def message_chunk(data: Item) -> AIMessageChunk | None:
+    """Return a delta as a part of a message, without an id; None for a delta that shows neither text nor a call.
+
+    The first part of a call has the call's name and id.
+    """
+    kind, name, args, id = data.get("type"), None, data.get("delta"), None
+    if kind == "response.output_text.delta":
+        return AIMessageChunk(args or "")
+    if kind == "response.output_item.added":
+        item = as_function(data.get("item") or {})
+        kind = item.get("type")
+        name, args, id = item.get("name"), item.get("arguments") or "", item.get("call_id")
+    if kind not in ("function_call", "response.function_call_arguments.delta"):
+        return None
+    part = {"name": name, "args": args, "id": id, "index": data.get("output_index"), "type": "tool_call_chunk"}
+    return AIMessageChunk("", tool_call_chunks=[part])
+
+
 class ThreadStream(RunResultStreaming):
     """One drive of a thread as a stream of pairs: a mode and its chunk."""
 
-    def __init__(self, driver: Driver, modes: list[Mode], gated: bool) -> None:
+    def __init__(self, driver: Driver, modes: list[Mode], gated: bool, subgraphs: bool = False) -> None:
         self._modes = modes
+        self._subgraphs = subgraphs
+        """True if chunks of agents that are tools are shown, too."""
         self._gated = gated
         """True if the agent has a human-in-the-loop middleware."""
         self._reply: str | None = None
@@ -59,9 +80,10 @@ class ThreadStream(RunResultStreaming):
         else:
             self._loop.call_soon_threadsafe(self._put, "custom", value)
 
-    def _put(self, mode: Mode, chunk: Any) -> None:
+    def _put(self, mode: Mode, chunk: Any, path: tuple[str, ...] = ()) -> None:
         if mode in self._modes:
-            self._queue.put_nowait((mode, chunk))  # type: ignore[arg-type]
+            ns = tuple(f"tools:{call}" for call in path)
+            self._queue.put_nowait((mode, ns, chunk))  # type: ignore[arg-type]
 
     def _meta(self, node: str) -> dict[str, Any]:
         run = self._scope.journal.run
@@ -70,28 +92,16 @@ class ThreadStream(RunResultStreaming):
 
     def _delta(self, data: Any) -> None:
         data = as_dict(data)
-        kind = data.get("type")
-        if kind == "response.output_text.delta":
-            self._spoken.add(self._chunk(data, data.get("delta") or ""))
-        elif kind == "response.output_item.added":
-            item = as_function(data.get("item") or {})
-            if item.get("type") == "function_call":
-                self._call_chunk(data, item.get("name"), item.get("arguments") or "", item.get("call_id"))
-        elif kind == "response.function_call_arguments.delta":
-            self._call_chunk(data, None, data.get("delta"), None)
-
-    def _call_chunk(self, data: Item, name: Any, args: Any, id: Any) -> None:
-        """Send a part of a call; the first part has the call's name and id."""
-        index = data.get("output_index")
-        self._chunk(data, "", [{"name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk"}])
-
-    def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
-        """Send a part of a message, and return the message's id."""
+        chunk = message_chunk(data)
+        if chunk is None:
+            return
         run = self._scope.journal.run
         self._reply = self._reply or f"{run.id}.{len(entries_of(run)) + len(run.unheard)}"
         id: str = (data.get(NOTE) or {}).get("id") or self._reply
-        self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
-        return id
+        chunk.id = id
+        self._put("messages", (chunk, self._meta("model")))
+        if not chunk.tool_call_chunks:
+            self._spoken.add(id)
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()
