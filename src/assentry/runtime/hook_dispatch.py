@@ -51,7 +51,7 @@ class Observer(Protocol):
         """Await a model call."""
 
     def stream(self, model: Model, request: ModelRequest) -> AsyncIterator[Any]:
-        """Return the stream of one request to a model; a reply may need none, or several, if code is around the model."""
+        """Return the stream of one request to a model. With code around the model, a reply needs any number of them."""
         return model.stream(request)
 
     async def before_body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:

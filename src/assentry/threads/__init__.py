@@ -13,7 +13,19 @@ from .interrupts import (
     ReviewConfig,
     interrupt,
 )
-from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
+from .message import (
+    REMOVE_ALL_MESSAGES,
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    Message,
+    RemoveMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
 from .middleware import (
     AgentMiddleware,
     after_agent,
@@ -27,6 +39,7 @@ from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 from .stream_part import (
     CustomStreamPart,
     GraphOutput,
@@ -37,13 +50,16 @@ from .stream_part import (
 )
 
 __all__ = [
+    "REMOVE_ALL_MESSAGES",
     "AIMessage",
     "AIMessageChunk",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "AnyMessage",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
+    "BaseMessage",
     "Command",
     "CustomStreamPart",
     "EditedAction",
@@ -60,7 +76,12 @@ __all__ = [
     "MessagesStreamPart",
     "ModelRequest",
     "ModelResponse",
+    "OmitFromInput",
+    "OmitFromOutput",
+    "Overwrite",
     "PostgresSaver",
+    "PrivateStateAttr",
+    "RemoveMessage",
     "ReviewConfig",
     "Runtime",
     "Saver",
@@ -69,6 +90,7 @@ __all__ = [
     "StreamPart",
     "SystemMessage",
     "ThreadAgent",
+    "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
     "UpdatesStreamPart",

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from ..core import facts as f
 from ..core.run import CallState, Run, owed
 from ..core.wording import described
-from ..definitions.agent import Agent
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
 from ..definitions.output import TRY_AGAIN
@@ -49,14 +48,14 @@ from .call_option import STREAM_NAMES, CallOptions, CallShape, StreamOptions, Ve
 from .event_stream import call_events, check_event_options
 from .heard_call import HeardCall, listen_to_call
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
-from .message import messages_of
 from .middleware_context import WRITER
 from .observer import Listener
 from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
-from .policy import ThreadedAgent
 from .schema import ContextSchema
 from .stream import GATE, Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
+from .threaded_agent import ThreadedAgent
+from .view import view_of
 
 MAX_TURNS = 25
 GO_ON = (
@@ -96,7 +95,7 @@ class ThreadAgent:
         max_turns: int = MAX_TURNS,
         debug: bool = False,
     ) -> None:
-        self.agent: Agent[Any] = agent
+        self.agent: ThreadedAgent = agent
         """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
         """The store of the agent's threads."""
@@ -490,7 +489,8 @@ class ThreadAgent:
     def _state(self, opened: Opened) -> dict[str, Any]:
         """Return the state of a thread in the public form."""
         run = opened.runs[-1]
-        state: dict[str, Any] = {"messages": messages_of(opened.runs)}
+        state = self.agent.show_state(view_of(opened.runs))
+        state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
         if run.open and (waiting := interrupts(run, self._prefix_at)):
             if self.store is None:
                 raise UsageError(

@@ -16,8 +16,8 @@ from .stream_part import GraphOutput
 Version = Literal["v1", "v2"]
 Namespace = tuple[str, ...]
 NO_BREAKPOINT = (
-    "{option} is not there: a person is asked before a tool with HumanInTheLoopMiddleware(interrupt_on=...), and in code "
-    "with interrupt(...)."
+    "{option} is not there. To ask a person before a tool, use HumanInTheLoopMiddleware(interrupt_on=...); in code, "
+    "use interrupt(...)."
 )
 NAMES = ("context", "control", "debug", "durability", "interrupt_after", "interrupt_before", "on_pending")
 INVOKE_NAMES = (*NAMES, "output_keys", "print_mode", "stream_mode", "version")
@@ -74,9 +74,7 @@ class CallShape(Struct, frozen=True):
                 chunk = {key: value for key, value in chunk.items() if key != "__interrupt__"}
             chunk = self._chosen(chunk)
         elif mode == "updates":
-            chunk = {
-                node: update if node == "__interrupt__" else self._chosen(update) for node, update in chunk.items()
-            }
+            chunk = {node: self._chosen(update) for node, update in chunk.items()}
         if self.version == "v2":
             part = {"type": mode, "ns": ns, "data": chunk}
             return {**part, "interrupts": waiting} if mode == "values" else part
@@ -93,7 +91,7 @@ class CallShape(Struct, frozen=True):
     def show(self, mode: Mode, chunk: Any) -> None:
         """Print a chunk, if the call wants that."""
         if mode in self.printed:
-            print(f"[{mode}] {chunk!r}")
+            print(f"[{mode}] {chunk!r}")  # noqa: T201  # it is asked for
 
     def _chosen(self, state: Any) -> Any:
         if self.keys is None or not isinstance(state, dict):

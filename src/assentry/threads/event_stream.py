@@ -115,7 +115,7 @@ class EventStream:
 
     def _is_wanted(self, run: EventRun) -> bool:
         """Return True if the run is included by any filter, or there is none, and excluded by none."""
-        has = {"names": [run.name], "types": [run.kind], "tags": self._tags}
+        has: dict[str, list[str]] = {"names": [run.name], "types": [run.kind], "tags": self._tags}
 
         def matches(key: str) -> bool:
             return bool(set(self._filters[key] or ()) & set(has[key.partition("_")[2]]))

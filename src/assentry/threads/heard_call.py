@@ -57,8 +57,8 @@ def _callback_listener(config: Mapping[str, Any], agent: str) -> Listener:
     try:
         from .langchain.callback import CallbackListener
     except ImportError:
-        given = described(config.get("callbacks"))
         raise UsageError(
-            f"config: callbacks are LangChain's, which is not installed: pip install 'assentry[langchain]'; got {given}."
+            "config: callbacks are LangChain's handlers, and langchain-core is not installed: pip install "
+            f"'assentry[langchain]'; got {described(config.get('callbacks'))}."
         ) from None
     return CallbackListener(config, agent)

@@ -25,16 +25,8 @@ from ..models.model import Model, ModelRequest, ModelResponse
 from ..runtime.hook_dispatch import Observer
 from ..runtime.scope import Scope
 from ..runtime.tool_pause import Paused
-from .message import (
-    AIMessage,
-    AIMessageChunk,
-    Message,
-    SystemMessage,
-    ToolMessage,
-    messages_from,
-    tool_call,
-    tool_message,
-)
+from .message import AIMessage, AIMessageChunk, Message, SystemMessage, ToolMessage, tool_call
+from .message_items import messages_from, tool_message
 from .model import Asking
 from .stream import message_chunk
 

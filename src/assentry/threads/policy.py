@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
 from ..core import allowed
 from ..core.facts import Verdict
-from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDefinition
@@ -99,13 +98,6 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         if name in self.interrupt_on:
             return self.interrupt_on[name]
         return next((config for pattern, config in self.interrupt_on.items() if fnmatchcase(name, pattern)), None)
-
-
-@dataclass(eq=False, repr=False)
-class ThreadedAgent(Agent[Any]):
-    """The agent that `create_agent` makes. Its questions keep its own prefix, even as a tool of another agent."""
-
-    description_prefix: str = PREFIX
 
 
 def _config(name: str, given: Any) -> InterruptOnConfig | None:

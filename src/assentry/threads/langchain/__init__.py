@@ -1,4 +1,5 @@
-"""The one room under `threads` that knows LangChain's libraries.
+"""LangChain's and LangGraph's own objects, converted at the edge of `assentry.threads`, both ways.
 
-It is imported only when an object or a name of theirs is asked for; this module itself imports nothing of them.
+Only this package and `assentry.models.langchain` import those libraries. Other modules import this package inside
+functions, once they have been given such an object; see `threads/foreign.py`.
 """

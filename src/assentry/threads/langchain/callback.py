@@ -13,17 +13,8 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables.config import ensure_config, merge_configs, patch_config, var_child_runnable_config
-from msgspec.structs import asdict
 
 from ...core.wording import described
 from ...definitions.context import THREAD_CONFIG
@@ -32,15 +23,9 @@ from ...models.langchain import LangChainModel
 from ...models.model import Model
 from ...runtime.tool_pause import Paused
 from .. import message as ours
+from ..foreign import is_langchain_message
 from ..observer import NotEntered, Start
-
-KINDS: dict[type[ours.Message], type[BaseMessage]] = {
-    ours.HumanMessage: HumanMessage,
-    ours.SystemMessage: SystemMessage,
-    ours.AIMessage: AIMessage,
-    ours.AIMessageChunk: AIMessageChunk,
-    ours.ToolMessage: ToolMessage,
-}
+from .message import to_langchain
 
 
 class HeardRun(NamedTuple):
@@ -59,7 +44,7 @@ class CallbackListener:
         if given is not None:
             check_callbacks(given)
         self.given = config
-        self.config: Any = ensure_config({**config})  # type: ignore[typeddict-item]
+        self.config: Any = ensure_config({**config})  # type: ignore[arg-type]
         self.config["metadata"] = {"lc_agent_name": agent, **self.config["metadata"]}
         self._current: ContextVar[HeardRun] = ContextVar("assentry_heard_run")
 
@@ -70,9 +55,8 @@ class CallbackListener:
         if start.metadata:
             manager.add_metadata(start.metadata, inherit=True)
         if start.kind == "chain":
-            run = await manager.on_chain_start(
-                None, as_theirs(start.input), name=start.name, run_id=self._run_id(parent)
-            )
+            id = self.config.get("run_id") if parent is None else None
+            run = await manager.on_chain_start(None, as_theirs(start.input), name=start.name, run_id=id)
         elif start.kind == "tool":
             assert start.tool is not None
             about = {"name": start.name, "description": start.tool.description or ""}
@@ -140,21 +124,17 @@ class CallbackListener:
             inheritable_metadata=config["metadata"],
         )
 
-    def _run_id(self, parent: HeardRun | None) -> Any:
-        return self.config.get("run_id") if parent is None else None
-
 
 def check_callbacks(given: Any) -> None:
     """Raise `UsageError` unless these are callbacks of LangChain: a list of handlers, or a manager."""
     if isinstance(given, BaseCallbackManager):
         return
-    wrong = (
-        [given] if not isinstance(given, list | tuple) else [e for e in given if not isinstance(e, BaseCallbackHandler)]
-    )
-    if wrong:
+    listed = given if isinstance(given, list) else [given]
+    wrong = [each for each in listed if not isinstance(each, BaseCallbackHandler)]
+    if wrong or not isinstance(given, list):
         raise UsageError(
             "config: callbacks is a list of LangChain's callback handlers, or a callback manager; got "
-            f"{described(wrong[0])}."
+            f"{described(wrong[0] if wrong else given)}."
         )
 
 
@@ -168,8 +148,7 @@ def join_callbacks(one: Any, other: Any) -> Any:
 def as_theirs(value: Any) -> Any:
     """Return a value with LangChain's messages in the place of ours."""
     if isinstance(value, ours.Message):
-        fields = {name: each for name, each in asdict(value).items() if each is not None}
-        return KINDS[type(value)](**fields)
+        return value if is_langchain_message(value) else to_langchain(value)
     if isinstance(value, list):
         return [as_theirs(each) for each in value]
     if isinstance(value, dict):
