@@ -71,6 +71,8 @@ class HookDispatch:
 
     on_delta: Callable[[Any], None] | None = None
     """The callback for deltas of the run's own model calls."""
+    on_branch_delta: Callable[[Path, Any], None] | None = None
+    """The callback for deltas of model calls of agents that are tools."""
     on_event: Callable[[Any], None] | None = None
     """The callback for events of the run that are neither deltas nor facts."""
     observer: Observer | None = None
@@ -204,9 +206,17 @@ class HookDispatch:
         """Return the callback for the deltas of a model call; None if nobody follows them."""
         if not path:
             return self.on_delta
-        if path not in self.streams:
+        follows, show = path in self.streams, self.on_branch_delta
+        if not follows and show is None:
             return None
-        return lambda data: self._event(path, [RawResponsesStreamEvent(readable(data))])
+
+        def delta(data: Any) -> None:
+            if follows:
+                self._event(path, [RawResponsesStreamEvent(readable(data))])
+            if show is not None:
+                show(path, data)
+
+        return delta
 
     def progress(self, path: Path, tool: str, call_id: str) -> Callable[[float, float | None, str | None], None] | None:
         """Return the callback for the progress of a body; None if nobody follows it."""

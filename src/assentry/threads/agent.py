@@ -99,7 +99,7 @@ class ThreadAgent:
         """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
         """The store of the agent's threads."""
-        self._state_keys: Sequence[str] = STATE_KEYS
+        self._state_keys = (*STATE_KEYS, *agent.state_schema.keys)
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
         self._debug = debug
         self._config: dict[str, Any] = {}

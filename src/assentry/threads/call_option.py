@@ -126,10 +126,10 @@ def call_shape(
     return CallShape(*modes_of(mode), version, modes_of(printed)[0] if printed else [], chosen, subgraphs)
 
 
-def check_no_breakpoint(where: str, option: str, nodes: Any) -> None:
-    """Raise `UsageError` if a call or an agent is to stop before or after a node."""
-    if nodes is not None and (isinstance(nodes, str) or list(nodes)):
-        raise UsageError(f"{where}: {NO_BREAKPOINT.format(option=option)}")
+def check_no_breakpoint(where: str, option: str, nodes: Any, error: type[UsageError] = UsageError) -> None:
+    """Raise `error` if a call or an agent is to stop before or after a node."""
+    if nodes is not None and nodes != [] and nodes != ():
+        raise error(f"{where}: {NO_BREAKPOINT.format(option=option)}")
 
 
 def _keys(where: str, given: Any, known: Sequence[str]) -> str | list[str] | None:

@@ -65,4 +65,4 @@ class CustomStreamPart(TypedDict):
 
 
 StreamPart = ValuesStreamPart | UpdatesStreamPart | MessagesStreamPart | CustomStreamPart
-"""A chunk of `stream(..., version="v2")`; its `type` is the mode, and its `ns` the sub-agent, empty for the agent."""
+"""A chunk of `stream(..., version="v2")`; its `type` is the mode, and its `ns` names the agent that is a tool."""
