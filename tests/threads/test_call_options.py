@@ -20,7 +20,6 @@ from assentry.threads import (
 )
 from tests.threads.support import Ran, decide, office, say, texts, thread
 
-
 # -- version="v2" ----------------------------------------------------------------------------------
 
 

@@ -138,8 +138,9 @@ async def test_whoever_stops_reading_stops_the_run_which_can_go_on() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"version": "v3"}, '"v1" and "v2"'),
-        ({"version": 2}, '"v1" and "v2"'),
+        ({"version": "v4"}, '"v2" and "v3"'),
+        ({"version": 2}, '"v2" and "v3"'),
+        ({"version": "v3", "stream_mode": "updates"}, "takes no stream_mode"),
         ({"include_name": ["a"]}, "include_names"),
         ({"include_names": "a"}, "include_names"),
     ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.threads.support import Ran, journal, office, say, texts, thread
 
 from assentry import InvalidInput
 from assentry.testing import ScriptedModel, call
 from assentry.threads import InMemorySaver, ToolMessage, create_agent, wrap_tool_call
+from tests.threads.support import Ran, journal, office, say, texts, thread
 
 
 class Refusal(Exception):

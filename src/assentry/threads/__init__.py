@@ -38,6 +38,7 @@ from .middleware import (
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .run_stream import AsyncGraphRunStream, GraphRunStream
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 from .stream_part import (
@@ -57,6 +58,7 @@ __all__ = [
     "AgentMiddleware",
     "AgentState",
     "AnyMessage",
+    "AsyncGraphRunStream",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
@@ -64,6 +66,7 @@ __all__ = [
     "CustomStreamPart",
     "EditedAction",
     "GraphOutput",
+    "GraphRunStream",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",

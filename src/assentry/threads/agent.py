@@ -51,6 +51,7 @@ from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .middleware_context import WRITER
 from .observer import Listener
 from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
+from .run_stream import MODES, AsyncGraphRunStream, GraphRunStream, check_run_options
 from .schema import ContextSchema
 from .stream import GATE, Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
@@ -381,10 +382,15 @@ class ThreadAgent:
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
-        version: str = "v2",
+        version: Literal["v1", "v2", "v3"] = "v2",
         **options: Any,
-    ) -> Iterator[Any]:
-        """Iterate over `astream_events` and block for each event."""
+    ) -> Any:
+        """Iterate over `astream_events` and block for each event; with version "v3", return a `GraphRunStream`."""
+        if version == "v3":
+            check_run_options("stream_events", options)
+            return GraphRunStream(
+                self.stream(input, config, stream_mode=MODES, version="v2", subgraphs=True, **options)
+            )
         return iterate(self.astream_events(input, config, version=version, **options))
 
     def astream_events(
@@ -392,9 +398,9 @@ class ThreadAgent:
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
-        version: str = "v2",
+        version: Literal["v1", "v2", "v3"] = "v2",
         **options: Any,
-    ) -> AsyncGenerator[Any, None]:
+    ) -> Any:
         """Run like `ainvoke`, and yield an event for each start, part and end of the agent, its models and its tools.
 
         An event is a dict: "event", such as "on_chat_model_stream", "name", "run_id", "parent_ids", "tags", "metadata"
@@ -404,11 +410,16 @@ class ThreadAgent:
         Args:
             input: As for `ainvoke`.
             config: As for `ainvoke`.
-            version: "v2", or "v1", LangChain's older form.
+            version: "v2", or "v1", LangChain's older form. With "v3", await the result: it is an
+                `AsyncGraphRunStream`, with the run's messages, values and tool calls as sequences of their own.
             options: `include_names`, `include_types`, `include_tags`, and the same with `exclude_`; and the options of
                 `astream`.
         """
-        filters = check_event_options(version, options, (*STREAM_NAMES,))
+        if version == "v3":
+            check_run_options("astream_events", options)
+            parts = self.astream(input, config, stream_mode=MODES, version="v2", subgraphs=True, **options)
+            return _ready(AsyncGraphRunStream(parts))
+        filters = check_event_options(version, options, STREAM_NAMES)
         config, rest = self._merged(config), {key: value for key, value in options.items() if key not in filters}
         if "langchain_core" in sys.modules:
             from .langchain.event_stream import langchain_events
@@ -552,6 +563,10 @@ class ThreadAgent:
         except (InvalidOutput, UnansweredRequest) as error:
             error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
             raise
+
+
+async def _ready(run: AsyncGraphRunStream) -> AsyncGraphRunStream:
+    return run
 
 
 @contextmanager

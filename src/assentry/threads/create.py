@@ -73,7 +73,9 @@ def create_agent(
     check_no_breakpoint("create_agent", "interrupt_before", interrupt_before, InvalidDefinition)
     check_no_breakpoint("create_agent", "interrupt_after", interrupt_after, InvalidDefinition)
     if transformers:
-        raise InvalidDefinition('create_agent: transformers are for stream_events(version="v3"), which is not there.')
+        raise InvalidDefinition(
+            'create_agent: transformers are not there; a run of stream_events(version="v3") has its own sequences.'
+        )
     allowed.check_option("create_agent", "debug", debug, allowed.BOOL)
     asked = model_from("create_agent", model)
     around = checked_middleware(middleware)

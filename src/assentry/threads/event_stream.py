@@ -24,10 +24,6 @@ from .observer import Kind, Start
 
 FILTERS = tuple(f"{how}_{what}" for how in ("include", "exclude") for what in ("names", "types", "tags"))
 FILTER = allowed.list_of(allowed.is_text, "a list of texts").or_none
-NO_V3 = (
-    'stream_events has versions "v1" and "v2"; got {version}. For typed chunks of each mode, use stream(..., '
-    'stream_mode=[...], version="v2").'
-)
 
 
 class EventRun(Struct):
@@ -156,7 +152,7 @@ async def call_events(
 def check_event_options(version: Any, options: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """Return the filters among the options, or raise `UsageError`."""
     if version not in ("v1", "v2"):
-        raise UsageError(NO_V3.format(version=described(version)))
+        raise UsageError(f'stream_events has the versions "v1", "v2" and "v3"; got {described(version)}.')
     allowed.check_names("astream_events", options, (*known, *FILTERS), UnknownOption)
     filters = {name: options[name] for name in FILTERS if name in options}
     for name, given in filters.items():
