@@ -59,6 +59,14 @@ def test_a_pause_is_in_the_interrupts() -> None:
     assert ran == [("write_file", "a", "")]
 
 
+def test_a_rejected_call_is_none_of_the_tool_calls() -> None:
+    agent, _ = office(call("write_file", {"path": "a"}), "Done.")
+    agent.invoke(say("hi"), thread())
+    run = agent.stream_events(decide("reject"), thread(), version="v3")
+    assert list(run.tool_calls) == []
+    assert run.output["messages"][-1].text == "Done."
+
+
 async def test_an_async_run_can_be_read_by_several_at_once() -> None:
     run = await reader().astream_events(say("hi"), thread(), version="v3")
 

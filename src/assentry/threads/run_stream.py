@@ -119,12 +119,9 @@ class MessageStream:
 
     def finish(self, message: Any) -> None:
         """End with the whole message."""
-        for projection, final in (
-            (self.text, message.text),
-            (self.reasoning, ""),
-            (self.tool_calls, message.tool_calls),
-        ):
-            projection.complete(final)
+        self.text.complete(message.text)
+        self.reasoning.complete("")
+        self.tool_calls.complete(message.tool_calls)
         self._whole.complete(message)
 
 
@@ -183,6 +180,8 @@ class _RunStream:
 
     def _take_message(self, message: Any, metadata: Mapping[str, Any]) -> None:
         if message.type == "tool":
+            if metadata.get("langgraph_node") != "tools":
+                return  # a person has answered in its place
             self._push("tool_calls", ToolCallStream(message, self._calls.get(message.tool_call_id, {})))
             return
         if message.id not in self._open:
