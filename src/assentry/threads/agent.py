@@ -103,7 +103,7 @@ class ThreadAgent:
         self._state_keys = (*STATE_KEYS, *agent.state_schema.keys)
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
         self._debug = debug
-        self._config: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
         """The config that `with_config` bound."""
         serializer = schema.save if schema is not None else None
         config = RunConfig(release="batch", context_serializer=serializer)
@@ -463,14 +463,14 @@ class ThreadAgent:
     def with_config(self, config: Mapping[str, Any] | None = None, **more: Any) -> ThreadAgent:
         """Return this agent with a config that is part of the config of each call."""
         made = copy.copy(self)
-        made._config = bind_config(self._config, config, more)
+        made.config = bind_config(self.config, config, more)
         return made
 
     def _merged(self, config: Any) -> Any:
         """Return the config of a call with the bound one."""
-        if not self._config:
+        if not self.config:
             return config
-        return merge_configs(self._config, config) if isinstance(config, Mapping) else self._config
+        return merge_configs(self.config, config) if isinstance(config, Mapping) else self.config
 
     def get_graph(self, *args: Any, **options: Any) -> NoReturn:
         """Raise `UsageError`: there is no graph."""
