@@ -2,17 +2,8 @@
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
-from .interrupts import (
-    ActionRequest,
-    Command,
-    EditedAction,
-    HITLDecision,
-    HITLRequest,
-    HITLResponse,
-    Interrupt,
-    ReviewConfig,
-    interrupt,
-)
+from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
+from .interrupts import Command, Interrupt, interrupt
 from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
 from .middleware import (
     AgentMiddleware,
@@ -25,19 +16,36 @@ from .middleware import (
 )
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
-from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .review import (
+    Action,
+    ActionRequest,
+    ApproveDecision,
+    DecisionType,
+    EditDecision,
+    HITLDecision,
+    HITLRequest,
+    HITLResponse,
+    InterruptMode,
+    RejectDecision,
+    RespondDecision,
+    ReviewConfig,
+    ToolApprovalRequest,
+)
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 
 __all__ = [
     "AIMessage",
     "AIMessageChunk",
+    "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "ApproveDecision",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "Command",
-    "EditedAction",
+    "DecisionType",
+    "EditDecision",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -45,11 +53,14 @@ __all__ = [
     "HumanMessage",
     "InMemorySaver",
     "Interrupt",
+    "InterruptMode",
     "InterruptOnConfig",
     "Message",
     "ModelRequest",
     "ModelResponse",
     "PostgresSaver",
+    "RejectDecision",
+    "RespondDecision",
     "ReviewConfig",
     "Runtime",
     "Saver",
@@ -57,6 +68,7 @@ __all__ = [
     "StateSnapshot",
     "SystemMessage",
     "ThreadAgent",
+    "ToolApprovalRequest",
     "ToolCallRequest",
     "ToolMessage",
     "after_agent",

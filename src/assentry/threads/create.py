@@ -15,11 +15,10 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
-from .interrupts import PREFIX
+from .human_in_the_loop import HumanInTheLoopMiddleware, ThreadedAgent
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
-from .policy import HumanInTheLoopMiddleware, ThreadedAgent
 from .saver import store_of
 from .schema import ContextSchema
 from .tool_middleware import wrap_tool
@@ -67,7 +66,7 @@ def create_agent(
         _all_tools(tools, around, gates),
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
-        description_prefix=gates[0].description_prefix if gates else PREFIX,
+        **(gates[0].agent_options() if gates else {}),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None

@@ -26,6 +26,7 @@ from ..runtime.store_writer import past
 from ..runtime.value import input_json
 from ..store.record import Stored
 from ..store.store import Store
+from .human_in_the_loop import GIVEN_UP, SET_ASIDE
 from .interrupts import Answer, Chosen, Command, pending, waits_for
 from .message import given_messages, messages_of, run_input, unknown_messages
 from .schema import ContextSchema, restore_context
@@ -34,8 +35,6 @@ OnPending = Literal["reject", "keep"] | None
 RECURSION_LIMIT = allowed.COUNT.or_none
 TRIES = 5
 """The number of attempts to acquire a run that other writers keep changing."""
-SET_ASIDE = "The user said something else instead of answering; the call did not run."
-GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 
 
 class Opened(NamedTuple):
