@@ -123,7 +123,6 @@ def test_a_person_may_answer_in_the_tools_place() -> None:
     agent.invoke(say("ask"), thread())
     result = agent.invoke(decide({"type": "respond", "message": "It is one."}), thread())
     assert ran == []
-    told = rejected("execute_sql", "No, keep the table.")
     assert (result["messages"][2].status, result["messages"][2].content) == ("success", "It is one.")
 
 

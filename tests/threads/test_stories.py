@@ -50,7 +50,8 @@ def test_a_call_is_edited(run_example: Run) -> None:
 def test_a_call_is_rejected_and_another_one_is_approved(run_example: Run) -> None:
     assert lines(run_example("threads_reject")) == [
         "now proposed: archive_file",
-        "delete_file (error): User rejected the tool call for `delete_file` with reason: We must keep reports for ten years. Archive it instead.",
+        "delete_file (error): User rejected the tool call for `delete_file` with reason: We must keep reports for ten "
+        "years. Archive it instead.",
         "archive_file (success): report-2019.pdf is in the archive.",
         "The report is in the archive.",
     ]

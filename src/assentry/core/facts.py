@@ -444,7 +444,7 @@ class Finished(Fact, frozen=True):
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
     notice: str | None = None
-    """The words that tell the model what ran, if a person changed the call; empty for none, None for the usual words."""
+    """The words that tell the model what ran, if a person changed the call; empty for none, None for the usual ones."""
 
 
 class Witnessed(Fact, frozen=True):

@@ -216,7 +216,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             return None
         return config
 
-    def _request(self, asked: list[tuple[dict[str, Any], InterruptOnConfig]], state: State, runtime: Any) -> HITLRequest:
+    def _request(
+        self, asked: list[tuple[dict[str, Any], InterruptOnConfig]], state: State, runtime: Any
+    ) -> HITLRequest:
         actions: list[ActionRequest] = []
         reviews: list[ReviewConfig] = []
         for call, config in asked:
@@ -255,7 +257,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             return result
         if isinstance(result, ToolMessage):
             return _with_notice(result, notice)
-        update = getattr(result, "update", None)
+        update: Any = getattr(result, "update", None)
         messages = update.get("messages") if isinstance(update, dict) else None
         if not isinstance(messages, list):
             return result
@@ -300,8 +302,8 @@ def rejection_text(tool: str, call_id: str, message: str | None) -> str:
     if message:
         return f"User rejected the tool call for `{tool}` with reason: {message}"
     return (
-        f"User rejected the tool call for `{tool}` with id {call_id}. The tool was not executed. Do not retry this tool "
-        "call unless the user explicitly requests it."
+        f"User rejected the tool call for `{tool}` with id {call_id}. The tool was not executed. Do not retry this "
+        "tool call unless the user explicitly requests it."
     )
 
 
