@@ -8,7 +8,7 @@ from typing import Any
 from assentry import ModelRequest, ModelResponse
 from assentry.testing import ScriptedModel
 from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, Interrupt, ThreadAgent, create_agent
-from assentry.threads.human_in_the_loop import EDIT_NOTICE
+from assentry.threads.review import EDIT_NOTICE
 
 
 class Paired(ScriptedModel):

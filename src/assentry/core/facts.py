@@ -128,6 +128,8 @@ class Began(Fact, frozen=True):
     """The user who asked for the run, if known. This user decides nothing in it."""
     max_argument_bytes: int = MAX_ARGUMENT_BYTES
     """The size limit of a call's arguments. Larger arguments are not read."""
+    forked: str | None = None
+    """The point that this run was forked from, if any: a run, `@`, and the number of its facts up to there."""
 
     @property
     def call(self) -> str | None:
@@ -140,6 +142,8 @@ class Said(Fact, frozen=True):
 
     items: Raw
     by: str = "user"
+    update: Raw = NOTHING
+    """Updates of the thread's state that came with the input: a JSON list of objects, in order."""
 
 
 class Awaited(Fact, frozen=True):
@@ -180,6 +184,8 @@ class Replied(Fact, frozen=True):
     note: str | None = None
     missed: tuple[str, ...] = ()
     """In a live run, the calls that had their outcome before the reply, and whose outcome it was made without."""
+    update: Raw = NOTHING
+    """Updates of the thread's state by the code around the model: a JSON list of objects, in order."""
 
 
 class Proposed(Fact, frozen=True):
@@ -445,6 +451,10 @@ class Finished(Fact, frozen=True):
     """The hash of what the person was shown, if a person decided."""
     notice: str | None = None
     """The words that tell the model what ran, if a person changed the call; empty for none, None for the usual ones."""
+    update: Raw = NOTHING
+    """Updates of the thread's state by the tool: a JSON list of objects, in order."""
+    more: Raw = NOTHING
+    """Fields of the output's message beside its text, as a JSON object; the model does not get them."""
 
 
 class Witnessed(Fact, frozen=True):

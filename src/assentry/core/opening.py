@@ -25,6 +25,7 @@ def first_facts(
     thread: str | None = None,
     follows: str | None = None,
     trace: dict[str, str] | None = None,
+    forked: str | None = None,
 ) -> tuple[Began, *tuple[Said, ...]]:
     """Return the first facts of a run of the template's agent, begun at `at`, in milliseconds since 1970."""
     began = Began(
@@ -43,6 +44,7 @@ def first_facts(
         follows,
         by,
         template.max_argument_bytes,
+        forked,
         at=at,
     )
     return (began, *said)

@@ -79,6 +79,10 @@ class RunPlace(NamedTuple):
     thread: str | None = None
     follows: str | None = None
     """The id of the run before a new run, whose conversation the new run continues."""
+    forked: str | None = None
+    """The point that a new run is forked from; see `Began.forked`."""
+    update: Raw = f.NOTHING
+    """Updates of the thread's state that came with the input; see `Said.update`."""
     advice: str = "Resume its state with a higher max_turns to go on."
     """The advice to a caller whose run has used up its turns."""
 
@@ -136,6 +140,7 @@ def begin_run(
         session=session.session_id if session is not None else None,
         thread=place.thread,
         follows=place.follows,
+        forked=place.forked,
     )
     scope.hooks.observer = observer = _observer_of(scope, lambda: first()[0])
     if observer is not None:
@@ -143,7 +148,7 @@ def begin_run(
     if input is None:
         journal.append(first())
     elif scope.session is None:
-        journal.append(first([f.Said(input)]))
+        journal.append(first([f.Said(input, update=place.update)]))
     else:
         driver.first = functools.partial(_read_session, journal, first, scope.session.session, decode(input), config)
     return driver

@@ -81,7 +81,7 @@ class Writer(Protocol):
 class Journal:
     """The facts, and the run that they fold into. `append` adds all of the given facts, or none."""
 
-    __slots__ = ("before", "clock", "facts", "listeners", "past", "run", "writer")
+    __slots__ = ("__weakref__", "before", "clock", "facts", "listeners", "past", "run", "writer")
 
     def __init__(self, facts: list[AnyFact], run: Run, clock: Callable[[], float]) -> None:
         self.facts = facts

@@ -10,6 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from msgspec import Raw
+
+from ..core.facts import NOTHING
 from ..core.transcript import Item
 from ..definitions.context import RunContextWrapper
 from ..definitions.server import ToolServer
@@ -17,6 +20,13 @@ from ..definitions.tool import Tool
 from ..errors import UsageError
 from ..models.model import Model, ModelRequest, ModelResponse
 from .tool_pause import Hook
+
+
+class LayerReply(ModelResponse):
+    """The reply of the code around a model, with the updates of the thread's state that it made."""
+
+    update: Raw = NOTHING
+    """A JSON list of objects, in order."""
 
 
 class ModelLayer:

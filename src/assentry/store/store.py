@@ -544,7 +544,7 @@ class Store(ABC):
         *,
         by: str | Decider,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
-        say: Raw | None = None,
+        say: Raw | f.Said | None = None,
         known: Stored | None = None,
     ) -> Stored:
         """Record all of the decisions on one run's open questions, or none; return the run after them.
@@ -555,7 +555,7 @@ class Store(ABC):
                 called again if another writer changed the run meanwhile. Its exceptions are passed on.
             by: The name of the decider.
             grant: True, or terms, to apply approvals and rejections to later calls of the run too.
-            say: New user input to record with the decisions: a JSON text, or a list of items.
+            say: New user input to record with the decisions: a JSON text, or a list of items; or a whole `Said`.
             known: The run as it was just read, to save the first read.
         """
         stored = known or await self.load(run_id)
@@ -567,7 +567,7 @@ class Store(ABC):
         choose: Choose,
         by: str | Decider,
         grant: Any,
-        say: Raw | None = None,
+        say: Raw | f.Said | None = None,
         known: Stored | None = None,
     ) -> Stored:
         """Record decisions as `decide_all` does; without `known`, the returned run may lack its past."""
@@ -577,7 +577,9 @@ class Store(ABC):
             raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
         return stored
 
-    def _deciding(self, choose: Choose, by: str | Decider, grant: Any, say: Raw | None, expired: set[str]) -> Make:
+    def _deciding(
+        self, choose: Choose, by: str | Decider, grant: Any, say: Raw | f.Said | None, expired: set[str]
+    ) -> Make:
         """Return a function that makes the facts of the decisions.
 
         If a chosen question's deadline has passed, the function adds the question's id to `expired` and makes only
@@ -599,7 +601,9 @@ class Store(ABC):
                 except InvalidDecision as error:
                     error.question = question
                     raise
-            return made if say is None else [*made, f.Said(say, at=at)]
+            if say is None:
+                return made
+            return [*made, replace(say, at=at) if isinstance(say, f.Said) else f.Said(say, at=at)]
 
         return facts
 

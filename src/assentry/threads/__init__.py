@@ -4,7 +4,19 @@ from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
 from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
 from .interrupts import Command, Interrupt, interrupt
-from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
+from .message import (
+    REMOVE_ALL_MESSAGES,
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    Message,
+    RemoveMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
 from .middleware import (
     AgentMiddleware,
     after_agent,
@@ -32,17 +44,21 @@ from .review import (
     ToolApprovalRequest,
 )
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
 __all__ = [
+    "REMOVE_ALL_MESSAGES",
     "AIMessage",
     "AIMessageChunk",
     "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "AnyMessage",
     "ApproveDecision",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
+    "BaseMessage",
     "Command",
     "DecisionType",
     "EditDecision",
@@ -58,8 +74,13 @@ __all__ = [
     "Message",
     "ModelRequest",
     "ModelResponse",
+    "OmitFromInput",
+    "OmitFromOutput",
+    "Overwrite",
     "PostgresSaver",
+    "PrivateStateAttr",
     "RejectDecision",
+    "RemoveMessage",
     "RespondDecision",
     "ReviewConfig",
     "Runtime",
@@ -69,6 +90,7 @@ __all__ = [
     "SystemMessage",
     "ThreadAgent",
     "ToolApprovalRequest",
+    "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
     "after_agent",

@@ -17,7 +17,6 @@ from msgspec import Struct
 from ..core import facts as f
 from ..core.run import CallState, Run, owed
 from ..core.wording import described
-from ..definitions.agent import Agent
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
 from ..definitions.output import TRY_AGAIN
@@ -40,13 +39,13 @@ from ..runtime.sync import block, iterate
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.store import Store
-from .human_in_the_loop import ThreadedAgent
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
-from .message import messages_of
 from .middleware_context import WRITER
 from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
 from .schema import ContextSchema
 from .stream import GATE, Mode, ThreadStream, modes_of
+from .threaded_agent import ThreadedAgent
+from .view import view_of
 
 MAX_TURNS = 25
 GO_ON = (
@@ -83,7 +82,7 @@ class ThreadAgent:
         schema: ContextSchema | None = None,
         max_turns: int = MAX_TURNS,
     ) -> None:
-        self.agent: Agent[Any] = agent
+        self.agent: ThreadedAgent = agent
         """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
         """The store of the agent's threads."""
@@ -247,7 +246,8 @@ class ThreadAgent:
     def _state(self, opened: Opened) -> dict[str, Any]:
         """Return the state of a thread in the public form."""
         run = opened.runs[-1]
-        state: dict[str, Any] = {"messages": messages_of(opened.runs)}
+        state = self.agent.show_state(view_of(opened.runs))
+        state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
         if run.open and (waiting := interrupts(run, self._prefix_at, self._tool_at)):
             if self.store is None:
                 raise UsageError(

@@ -15,12 +15,14 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
-from .human_in_the_loop import HumanInTheLoopMiddleware, ThreadedAgent
+from .human_in_the_loop import HumanInTheLoopMiddleware
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
 from .saver import store_of
 from .schema import ContextSchema
+from .state import StateSchema
+from .threaded_agent import ThreadedAgent
 from .tool_middleware import wrap_tool
 
 
@@ -32,6 +34,7 @@ def create_agent(
     middleware: Sequence[AgentMiddleware] = (),
     checkpointer: Any = None,
     response_format: Any = None,
+    state_schema: Any = None,
     context_schema: Any = None,
     model_settings: ModelSettings | None = None,
     name: str = "agent",
@@ -47,6 +50,8 @@ def create_agent(
         checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
             True for an agent that is a tool of another agent and is stored in that agent's threads.
         response_format: The type of the final output, as `result["structured_response"]`.
+        state_schema: A TypedDict, such as a subclass of `AgentState`, with keys of the state beside the messages. A key
+            may have a reducer: `Annotated[list[str], operator.add]`.
         context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
             resume the saved context is converted again.
         model_settings: Settings for the model calls.
@@ -60,6 +65,7 @@ def create_agent(
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
     hooked = HookedModel(asked, around)
+    state_schemas = [*(each.state_schema for each in around), state_schema]
     agent = ThreadedAgent(
         name,
         system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
@@ -67,6 +73,7 @@ def create_agent(
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
         **(gates[0].agent_options() if gates else {}),
+        state_schema=StateSchema(each for each in state_schemas if each is not None),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None

@@ -10,17 +10,15 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict, get_args
 
 from ..core import allowed
-from ..core.facts import Release, Verdict
+from ..core.facts import Verdict
 from ..core.transcript import noticed_text
 from ..core.wording import described
-from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDecision, InvalidDefinition, UsageError
@@ -28,18 +26,22 @@ from ..runtime.tool_pause import HERE
 from .interrupts import PREFIX, default_description, interrupt, single_decision
 from .message import AIMessage, ToolMessage, tool_call
 from .middleware import AgentMiddleware, done_by_gate
-from .middleware_context import Runtime, State, ToolCallRequest, runtime_in, state_in
-from .review import Action, ActionRequest, DecisionType, HITLRequest, InterruptMode, ReviewConfig
+from .middleware_context import Runtime, ToolCallRequest, runtime_in, state_in
+from .review import (
+    EDIT_NOTICE,
+    Action,
+    ActionRequest,
+    DecisionType,
+    HITLRequest,
+    InterruptMode,
+    ReviewConfig,
+    edit_notice_text,
+    rejection_text,
+)
+from .state import State
 
 DECISIONS: tuple[Verdict, ...] = get_args(DecisionType)
 DEFAULT: tuple[Verdict, ...] = ("approve", "edit", "reject")
-EDIT_NOTICE = (
-    "Note: a person changed this tool call before it ran. Your message still shows the call as you made it, and that "
-    "call did not run. The change is intended: do not make your original call again."
-)
-"""The default text before the result of a call that a person has edited."""
-SET_ASIDE = "The user said something else instead of answering; the call did not run."
-GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 EDITED = "hitl_edited_tool_calls"
 """The key of an update for the edited actions, by the ids of the calls."""
 TOOLS = allowed.list_of(allowed.NONEMPTY.fits, "names of tools")
@@ -252,7 +254,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 
     def _noticed(self, result: Any, request: ToolCallRequest, action: Action | None) -> Any:
         """Return the result of a handler with the notice of an edit before it."""
-        notice = _notice(self.edit_notice, [(action["name"], action["args"])]) if action is not None else ""
+        notice = edit_notice_text(self.edit_notice, [(action["name"], action["args"])]) if action is not None else ""
         if not notice:
             return result
         if isinstance(result, ToolMessage):
@@ -265,52 +267,6 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         own = [isinstance(each, ToolMessage) and each.tool_call_id == id for each in messages]
         new = [_with_notice(each, notice) if mine else each for each, mine in zip(messages, own, strict=True)]
         return replace(result, update={**update, "messages": new})
-
-
-@dataclass(eq=False, repr=False)
-class ThreadedAgent(Agent[Any]):
-    """The agent that `create_agent` makes.
-
-    Its questions keep its own prefix, and its calls its own words and mode, even as a tool of another agent.
-    """
-
-    description_prefix: str = PREFIX
-    edit_notice: str | None = EDIT_NOTICE
-    interrupt_mode: InterruptMode | None = None
-    """The mode of the agent's own middleware; None if it has none."""
-
-    def rejection_text(self, tool: str, call_id: str, message: str | None) -> str | None:
-        """Return the text that tells the model of a rejection; None if the user said something else instead."""
-        if message and message.startswith((SET_ASIDE, GIVEN_UP)):
-            return None
-        return rejection_text(tool, call_id, message)
-
-    def edit_notice_text(self, ran: Sequence[tuple[str, dict[str, Any]]]) -> str | None:
-        """Return the words that tell the model what ran after an edit."""
-        return _notice(self.edit_notice, ran)
-
-    @property
-    def nested_release(self) -> Release | None:
-        """The release of approved calls that fits the mode; None if the agent has no such middleware."""
-        if self.interrupt_mode is None:
-            return None
-        return "each" if self.interrupt_mode == "per_call" else "batch"
-
-
-def rejection_text(tool: str, call_id: str, message: str | None) -> str:
-    """Return the text that tells the model of a person's rejection. Models and programs know these words."""
-    if message:
-        return f"User rejected the tool call for `{tool}` with reason: {message}"
-    return (
-        f"User rejected the tool call for `{tool}` with id {call_id}. The tool was not executed. Do not retry this "
-        "tool call unless the user explicitly requests it."
-    )
-
-
-def _notice(notice: str | None, ran: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """Return the notice of an edit with what ran; empty if there is to be none."""
-    what = ", and ".join(f"{name} with arguments {json.dumps(args, default=str)}" for name, args in ran)
-    return f"{notice} Executed instead: {what}." if notice else ""
 
 
 def _with_notice(message: ToolMessage, notice: str) -> ToolMessage:

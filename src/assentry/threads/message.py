@@ -6,12 +6,14 @@ process.
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 from msgspec.json import encode
+from msgspec.json import format as format_json
 from msgspec.structs import replace
 
 from ..core import facts as f
@@ -24,16 +26,16 @@ from ..core.transcript import (
     as_function,
     content_text,
     is_given,
-    kept_items,
     output_text,
     provider_id,
     without_notes,
 )
 from ..core.wording import described, holds
-from ..errors import InvalidInput
+from ..errors import InvalidInput, UsageError
 from ..ids import new_id
 from ..runtime.session_sync import accepted_items
-from ..runtime.tool_pause import asked_at
+from ..runtime.value import output_json
+from .foreign import is_langchain_message, message_names
 
 ToolCall = dict[str, Any]
 """A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
@@ -44,31 +46,123 @@ def tool_call(name: Any, args: Any, id: Any) -> ToolCall:
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
-class Message(Struct, repr_omit_defaults=True):
+class MessageText(str):
+    """The text of a message. Calling it returns it: in LangChain `text` was a method before it was a property."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class MessageClass(StructMeta):
+    """The class of message classes: a message of LangChain is an instance of ours with the same name."""
+
+    def __instancecheck__(cls, value: Any) -> bool:  # noqa: N805
+        return super().__instancecheck__(value) or cls.__name__ in _instance_names(type(value))
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805
+        if not args and "content" not in fields:
+            if "content_blocks" in fields:
+                fields["content"] = fields.pop("content_blocks")
+            elif cls.needs_content:  # type: ignore[attr-defined]
+                raise InvalidInput(f"A {cls.__name__} needs its content: {cls.__name__}(content=...).")
+        try:
+            return super().__call__(*args, **fields)
+        except TypeError:
+            known = cls.__struct_fields__
+            if (other := sorted(fields.keys() - set(known))) or len(args) > len(known):
+                raise InvalidInput(
+                    f"A {cls.__name__} has no {other[0] if other else 'further values'!r}; it has {', '.join(known)}."
+                ) from None
+            raise
+
+
+def _instance_names(kind: type) -> frozenset[str] | tuple[()]:
+    names = message_names(kind)
+    return names | {"Message"} if "BaseMessage" in names else ()
+
+
+class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """The base of all messages."""
 
     type: ClassVar[str] = ""
+    needs_content: ClassVar[bool] = False
     content: Any = ""
     """Text, or a list of parts."""
     id: str | None = None
     name: str | None = None
+    additional_kwargs: dict[str, Any] = {}
+    """Data of a provider beside the content."""
+    response_metadata: dict[str, Any] = {}
+    """What the provider says of the reply, such as the reason why it ended."""
 
     @property
-    def text(self) -> str:
+    def text(self) -> MessageText:
         """The text of the content."""
-        return content_text(self.content)
+        return MessageText(content_text(self.content))
+
+    @property
+    def content_blocks(self) -> list[dict[str, Any]]:
+        """The content as a list of blocks, each with its `type`."""
+        parts = [self.content] if isinstance(self.content, str) else self.content
+        return [_block(part) for part in parts if part != ""]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over pairs of a field and its value, so that `dict(message)` and JSON encoders read a message."""
+        return iter(self.model_dump().items())
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return the message as a dict; `exclude`, `include` and `exclude_none` choose fields as in pydantic."""
+        return chosen_fields(type(self).__name__, _dumped(self), options)
+
+    def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
+        """Return the message as JSON text."""
+        text = encode(self.model_dump(**options), enc_hook=str)
+        return (text if indent is None else format_json(text, indent=indent)).decode()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, with these fields changed."""
+        copied = copy.deepcopy(self) if deep else copy.copy(self)
+        for name, value in (update or {}).items():
+            if name not in self.__struct_fields__:
+                raise InvalidInput(f"A {type(self).__name__} has no {name!r} that could be changed.")
+            setattr(copied, name, value)
+        return copied
+
+    def pretty_repr(self, html: bool = False) -> str:
+        """Return the message as text for people, under a title."""
+        title = f"{PRETTY.get(self.type, self.type.title())} Message"
+        lines = [title_line(title), *([f"Name: {self.name}"] if self.name else []), "", f"{self.content}"]
+        return "\n".join([*lines, *self._pretty_calls()])
+
+    def pretty_print(self) -> None:
+        """Print the message for people, under a title."""
+        print(self.pretty_repr())  # noqa: T201
+
+    def _pretty_calls(self) -> list[str]:
+        return []
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return how pydantic, and so FastAPI, reads and writes messages."""
+        from .message_schema import message_schema
+
+        return message_schema(cls)
 
 
 class HumanMessage(Message):
     """A message from the user."""
 
     type: ClassVar[str] = "human"
+    needs_content: ClassVar[bool] = True
 
 
 class SystemMessage(Message):
     """An instruction to the model from the program."""
 
     type: ClassVar[str] = "system"
+    needs_content: ClassVar[bool] = True
 
 
 class AIMessage(Message):
@@ -78,8 +172,25 @@ class AIMessage(Message):
     tool_calls: list[ToolCall] = []
     invalid_tool_calls: list[ToolCall] = []
     """Calls whose arguments are not JSON; `args` is the text that the model wrote."""
-    usage_metadata: dict[str, int] | None = None
-    response_metadata: dict[str, Any] = {}
+    usage_metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if any("type" not in call for call in self.tool_calls):
+            self.tool_calls = [{**call, "type": "tool_call"} for call in self.tool_calls]
+
+    @property
+    def content_blocks(self) -> list[dict[str, Any]]:
+        """The content as a list of blocks, each with its `type`; calls are blocks too."""
+        blocks = super().content_blocks
+        known = {block.get("id") for block in blocks if block.get("type") == "tool_call"}
+        return [*blocks, *(call for call in self.tool_calls if call.get("id") not in known)]
+
+    def _pretty_calls(self) -> list[str]:
+        lines = ["Tool Calls:"] if self.tool_calls else []
+        for call in self.tool_calls:
+            lines += [f"  {call.get('name')} ({call.get('id')})", f" Call ID: {call.get('id')}", "  Args:"]
+            lines += [f"    {name}: {value}" for name, value in (call.get("args") or {}).items()]
+        return lines
 
 
 class AIMessageChunk(AIMessage):
@@ -149,38 +260,91 @@ class ToolMessage(Message):
     tool_call_id: str = ""
     status: Literal["success", "error"] = "success"
     artifact: Any = None
-    """The value that the tool returned, for middleware that needs more than the text."""
+    """A value beside the content, which the model does not get."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, str | list | dict):
+            self.content = list(self.content) if isinstance(self.content, tuple) else str(self.content)
+        given: Any = self.tool_call_id
+        if not isinstance(given, str):
+            self.tool_call_id = str(given)
+
+
+class RemoveMessage(Message):
+    """The removal of the message with this id from the state. The message stays recorded, and is not heard any more."""
+
+    type: ClassVar[str] = "remove"
+
+
+AnyMessage = HumanMessage | AIMessage | SystemMessage | ToolMessage
+"""Any message of a conversation, for annotations."""
+BaseMessage = Message
+"""Another name of `Message`."""
+REMOVE_ALL_MESSAGES = "__remove_all__"
+"""The id of a `RemoveMessage` that removes all messages."""
+PRETTY = {"ai": "Ai", "AIMessageChunk": "AIMessageChunk"}
+
+
+def title_line(title: str) -> str:
+    """Return a title in the middle of a line of 80 signs."""
+    sides = "=" * ((80 - len(title) - 2) // 2)
+    return f"{sides} {title} {sides}{'=' if len(title) % 2 else ''}"
+
+
+def _block(part: Any) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        return {"type": "text", "text": str(part)}
+    kind = part.get("type")
+    if kind in ("input_text", "output_text"):
+        return {**part, "type": "text"}
+    return part if kind in BLOCKS else {"type": "non_standard", "value": part}
+
+
+BLOCKS = frozenset(
+    [
+        "text",
+        "reasoning",
+        "image",
+        "audio",
+        "video",
+        "file",
+        "text-plain",
+        "tool_call",
+        "tool_call_chunk",
+        "invalid_tool_call",
+        "server_tool_call",
+        "server_tool_call_chunk",
+        "server_tool_result",
+        "non_standard",
+    ]
+)
+"""The types of blocks that messages of all providers have in common."""
+FIELDS = ("content", "additional_kwargs", "response_metadata", "type", "name", "id")
+"""The fields that all messages have, in the order of their dict."""
+
+
+def _dumped(message: Message) -> dict[str, Any]:
+    own = [name for name in message.__struct_fields__ if name not in FIELDS]
+    return {name: getattr(message, name) for name in (*FIELDS, *own)}
+
+
+def chosen_fields(whose: str, fields: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the options of pydantic's `model_dump` choose, or raise `UsageError`."""
+    known = ("mode", "include", "exclude", "exclude_none", "exclude_unset", "exclude_defaults", "by_alias", "warnings")
+    if other := sorted(options.keys() - set(known)):
+        raise UsageError(f"{whose}.model_dump has no option {other[0]!r}; it has {', '.join(known)}.")
+    include, exclude = options.get("include"), options.get("exclude") or ()
+    chosen = {
+        name: value for name, value in fields.items() if (include is None or name in include) and name not in exclude
+    }
+    if options.get("exclude_none"):
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+    if options.get("exclude_unset") or options.get("exclude_defaults"):
+        chosen = {name: value for name, value in chosen.items() if value not in (None, {}, []) or name == "content"}
+    return chosen
 
 
 # -- from a run -----------------------------------------------------------------------------------
-
-
-def messages_of(runs: Iterable[Run]) -> list[Message]:
-    """Return the messages of consecutive runs."""
-    out: list[Message] = []
-    for run in runs:
-        out += run_messages(run)
-    return out
-
-
-def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> list[Message]:
-    """Return the messages of one run; inputs that the model has not answered yet come last.
-
-    With `saw`, only the first `saw` inputs of the run count. With a `last` turn, the messages end with that turn's
-    reply, without the outputs of its calls.
-    """
-    out: list[Message] = []
-    id, unheard, asked = run.id, run.unheard if saw is None else run.news(saw), asked_at(run)
-    upto = len(unheard if asked is None else run.news(asked))
-    reply = None  # reserves the number of the reply under way, which precedes inputs given since
-    for number, entry in enumerate([*entries_of(run), *unheard[:upto], reply, *unheard[upto:]]):
-        if type(entry) is Turn:
-            out += turn_messages(entry, f"{id}.{number}", outputs=entry is not last)
-            if entry is last:
-                break
-        elif type(entry) is f.Said:
-            out += messages_from(kept_items(entry), f"{id}.{number}")
-    return out
 
 
 def entries_of(run: Run) -> list[TranscriptEntry]:
@@ -220,37 +384,46 @@ def tool_message(state: CallState, id: str) -> ToolMessage | None:
         return None
     end = state.outcome
     failed = type(end) is f.Refused or (type(end) is f.Finished and end.error is not None)
-    return ToolMessage(
+    made = ToolMessage(
         content=text,
         id=f"{id}.{state.call.id}",
         name=state.call.tool,
         tool_call_id=provider_id(state),
         status="error" if failed else "success",
     )
+    if type(end) is f.Finished and end.more:
+        for name, value in decode(end.more).items():
+            setattr(made, name, value)
+    return made
 
 
 def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     """Return items as messages; consecutive items from the model become one message."""
     out: list[Message] = []
-    for group in _groups(items):
-        known = group[0].get(NOTE) or {}
+    for known, group in groups_of(items):
         own = known.get("id") or numbered_id(id, len(out))
         made = _input_message(group[0]) or ai_message(group, own)
-        made.id, made.name = own, known.get("name")
+        for name in made.__struct_fields__ if known else ():
+            if name in known:
+                setattr(made, name, known[name])
+        made.id = own
         out.append(made)
     return out
 
 
-def _groups(items: Sequence[Item]) -> list[list[Item]]:
-    """Group items by message: each input is a message, and so are the model's items up to the next input or mark."""
-    groups: list[list[Item]] = []
+def groups_of(items: Sequence[Item]) -> list[tuple[dict[str, Any], list[Item]]]:
+    """Group items by message, each group with its note.
+
+    Each input is a message, and so are the model's items up to the next input or note.
+    """
+    groups: list[tuple[dict[str, Any], list[Item]]] = []
     goes_on = False
     for item in items:
         given = is_given(item)
         if goes_on and not given and NOTE not in item:
-            groups[-1].append(item)
+            groups[-1][1].append(item)
         else:
-            groups.append([item])
+            groups.append((item.get(NOTE) or {}, [item]))
         goes_on = not given
     return groups
 
@@ -266,8 +439,7 @@ def _input_message(item: Item) -> Message | None:
         return None
     item = as_function(item)
     if item.get("type") == "function_call_output":
-        status: Any = (item.get(NOTE) or {}).get("status") or "success"
-        return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "", status=status)
+        return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "")
     kind = HumanMessage if item["role"] == "user" else SystemMessage
     return kind(_content(item.get("content")))
 
@@ -323,15 +495,12 @@ ROLES: dict[str, type[Message]] = {
 
 def given_messages(input: Any) -> list[Message]:
     """Return the messages of the user's input, or raise `InvalidInput`."""
-    given = input.get("messages") if isinstance(input, dict) else None
+    given = input.get("messages") if isinstance(input, Mapping) else None
     if given is None:
         raise InvalidInput(
             'The input is {"messages": [{"role": "user", "content": ...}]}, a Command(resume=...) of assentry.threads, '
             f"or None to go on; got {described(input)}."
         )
-    if input.keys() != {"messages"}:
-        other = ", ".join(sorted(map(repr, input.keys() - {"messages"})))
-        raise InvalidInput(f"The state of a thread is its messages; there is no {other}. Give it as the context.")
     messages = [message(each) for each in as_list(given)]
     if not messages:
         raise InvalidInput("There is no message in this input.")
@@ -398,6 +567,10 @@ def as_list(given: Any) -> list[Any]:
 
 def message(given: Any) -> Message:
     """Make a message from a `Message`, a dict with role and content, a pair of the two, or the user's text."""
+    if is_langchain_message(given):
+        from .langchain.message import from_langchain
+
+        given = from_langchain(given)
     if isinstance(given, Message):
         return _check_message(given)
     if isinstance(given, str):
@@ -424,15 +597,37 @@ def _check_message(given: Message) -> Message:
 
 
 def items_of(message: Message) -> list[Item]:
-    """Return a message as items; the first item keeps its id and name, and a status of "error"."""
+    """Return a message as items; a note on the first item keeps the fields that the items cannot hold."""
     items = _bare_items(message)
-    known: dict[str, str | None] = {"id": message.id, "name": message.name}
-    if isinstance(message, ToolMessage) and message.status == "error":
-        known["status"] = "error"
-    kept = {key: value for key, value in known.items() if value}
-    if items and kept:
+    if not items:
+        return items
+    rebuilt = _input_message(items[0]) or ai_message(items, message.id or "")
+    kept: dict[str, Any] = {"id": message.id, "name": message.name} if message.id or message.name else {}
+    kept = {name: value for name, value in kept.items() if value}
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name not in DERIVED and value != getattr(rebuilt, name):
+            kept[name] = _kept_value(name, value)
+    if kept:
         items[0][NOTE] = kept
     return items
+
+
+DERIVED = ("id", "name", "tool_calls")
+"""The fields that a note has apart, and those that items always hold."""
+
+
+def _kept_value(name: str, value: Any) -> Any:
+    """Return a field of a message as JSON; raise `InvalidInput` if it has no JSON form."""
+    try:
+        return plain(value)
+    except BadJSON:
+        made = decode(output_json(value)[0])
+        if isinstance(value, dict | list) or not isinstance(made, str):
+            return made
+        raise InvalidInput(
+            f"The {name} of a message has no JSON form and cannot be kept: {described(value)}."
+        ) from None
 
 
 def _bare_items(message: Message) -> list[Item]:

@@ -22,11 +22,6 @@ from .middleware_context import C, S
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 
 JUMPS = ("end", "model", "tools")
-NO_SCHEMA = (
-    "the state of a thread is its messages, and has no other keys. What a middleware keeps for itself belongs in the "
-    "context, or in the middleware."
-)
-
 Handler = Callable[[Any], Awaitable[Any]]
 
 
@@ -42,14 +37,16 @@ class AgentMiddleware(Generic[S, C]):
     | `wrap_tool_call(request, handler)` | around each call that may run | the handler's result, or a message |
     | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
 
-    An update is a dict. `{"messages": [...]}` adds messages; a message with the id of the model's new message replaces
-    that message. `{"jump_to": "end" | "model" | "tools"}` jumps. Jumps need no declaration: `can_jump_to` is accepted
-    and has no effect. The first middleware in the list is outermost: its `before_` hooks run first and its `after_`
+    An update is a dict. `{"messages": [...]}` adds messages; a message with the id of an earlier message replaces it,
+    and a `RemoveMessage` hides one. Other keys are those of the `state_schema`. `{"jump_to": "end" | "model" | "tools"}`
+    jumps. Jumps need no declaration: `can_jump_to` is accepted and has no effect. The first middleware in the list is outermost: its `before_` hooks run first and its `after_`
     hooks last. An async method may also be named `abefore_model` and so on.
     """
 
     tools: Sequence[Any] = ()
     """Tools that the middleware adds to the agent."""
+    state_schema: Any = None
+    """A TypedDict with keys that the middleware adds to the state of threads; see `create_agent`."""
 
     @property
     def name(self) -> str:
@@ -90,8 +87,6 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
                 "middleware is a list of assentry.threads' AgentMiddleware: HumanInTheLoopMiddleware(...), a subclass "
                 f"of yours, or a function with @before_model or the like; got {described(each)}."
             )
-        if getattr(each, "state_schema", None) is not None:
-            raise InvalidDefinition(f"{each.name} has a state_schema; {NO_SCHEMA}")
         for name in HOOKS:
             hook = hook_of(each, name)
             allowed.check_option(each.name, name, hook, allowed.CALLABLE.or_none)
@@ -159,18 +154,18 @@ def _decorator(hook: str) -> Callable[..., Any]:
         tools: Sequence[Any] = (),
         name: str | None = None,
         can_jump_to: Sequence[str] = (),
+        state_schema: Any = None,
         **options: Any,
     ) -> Any:
         def make(function: Callable[..., Any]) -> AgentMiddleware:
             allowed.check_option(f"@{hook}", "its function", function, allowed.CALLABLE)
-            kind = type(name or function.__name__, (AgentMiddleware,), {"__doc__": function.__doc__, "tools": tools})
+            parts = {"__doc__": function.__doc__, "tools": tools, "state_schema": state_schema}
+            kind = type(name or function.__name__, (AgentMiddleware,), parts)
             made: AgentMiddleware = kind()
             setattr(made, hook, function)
             return made
 
-        if "state_schema" in options:
-            raise InvalidDefinition(f"@{hook} has no state_schema: {NO_SCHEMA}")
-        allowed.check_names(f"@{hook}", options, ("can_jump_to", "name", "tools"))
+        allowed.check_names(f"@{hook}", options, ("can_jump_to", "name", "state_schema", "tools"))
         if can_jump_to and (hook.startswith("wrap_") or not set(can_jump_to) <= set(JUMPS)):
             raise InvalidDefinition(
                 f'@{hook}: can_jump_to is a list of "end", "model" and "tools", for hooks before and after; got '

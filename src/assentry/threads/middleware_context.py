@@ -15,16 +15,17 @@ from ..errors import UsageError
 from ..runtime.scope import scope_of
 from ..runtime.tool_pause import HERE, Body
 from ..store.store import Store
-from .message import Message, messages_of, run_messages
+from .message import Message
+from .state import State
+from .threaded_agent import shown_state
+from .view import view_of
 
-State = dict[str, Any]
-"""The state of a thread: `{"messages": [...]}`."""
 C = TypeVar("C", default=Any)
 S = TypeVar("S", default=Any)
 
 
 class AgentState(TypedDict, Generic[C]):
-    """The state of a thread, for the annotations of hooks. There are no other keys."""
+    """The state of a thread, for annotations. Subclass it for a `state_schema` with keys of your own."""
 
     messages: list[Message]
 
@@ -101,7 +102,8 @@ def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
     run, last = scope.run_at(path), None
     if isinstance(here, Body) and here.journal is scope.journal:
         last = run.calls[(*here.path, here.state.call.id)[len(path)]].turn
-    return {"messages": [*messages_of(() if path else scope.journal.before), *run_messages(run, last=last)]}
+    view = view_of(() if path else scope.journal.before).take_run(run, last=last)
+    return shown_state(scope.graph.agent_at(run.agent).agent, view)
 
 
 def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:

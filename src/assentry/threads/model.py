@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from itertools import count
 from typing import Any, Generic
 
 from msgspec import Struct, convert, to_builtins
@@ -26,7 +25,7 @@ from ..models.model import DEFAULT_SETTINGS, MCPToolChoice, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import adapt_model, is_model
-from ..runtime.layer import ModelLayer
+from ..runtime.layer import LayerReply, ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
@@ -36,22 +35,22 @@ from .message import (
     SystemMessage,
     ToolMessage,
     ai_message,
-    alike,
     as_list,
     call_item,
     entries_of,
     items_of,
     message,
-    messages_of,
     numbered_id,
-    run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
-from .middleware_context import C, Runtime, State, runtime_in
+from .middleware_context import C, Runtime, runtime_in
+from .reply_state import ReplyState
+from .state import EMPTY, State
+from .threaded_agent import ThreadedAgent
+from .view import items_by_message, view_of
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
-UPDATE = {"messages", "jump_to"}
 
 
 class ModelRequest(Struct, Generic[C]):
@@ -119,14 +118,16 @@ class Asking:
         self.name = model.name
         scope = scope_of(ctx)
         run = scope.run_at(hook.path)
-        self.tools = list(scope.graph.agent_at(run.agent).tools.values())
+        placed = scope.graph.agent_at(run.agent)
+        self.agent, self.tools = placed.agent, list(placed.tools.values())
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
-        self.heard = [*messages_of(() if hook.path else scope.journal.before), *run_messages(run, hook.saw)]
-        self.looked = _snapshot(self.heard) if model.hooks["wrap_model_call"] else []
+        self.runs = [*(() if hook.path else scope.journal.before), run]
+        schema = self.agent.state_schema if isinstance(self.agent, ThreadedAgent) else EMPTY
+        view = view_of(self.runs[:-1]).take_run(run, hook.saw)
+        self.state = ReplyState(view, schema, self.id, scope.journal)
+        self.looked = _snapshot(self.state.heard) if model.hooks["wrap_model_call"] else []
         """The input messages before any hook ran."""
-        self.made: list[Message] = []
-        """The new messages of this reply, from hooks and from the model."""
         self.raw: dict[str, list[Item]] = {}
         """The items of the model's own messages, by message id."""
         self.usage = f.Usage()
@@ -160,66 +161,70 @@ class Asking:
             if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
-                return Response(self._items(), self.usage, self.response_id)
+                return LayerReply(self._items(), self.usage, self.response_id, update=self.state.update())
             self._drop_calls()
         raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
 
     # -- hooks -------------------------------------------------------------------------------------
 
     def _state(self) -> State:
-        return {"messages": [*self.heard, *self.made]}
+        """Return the state as hooks see it."""
+        state = self.state.values()
+        messages = self.state.messages
+        shown = self.agent.show_messages(messages) if isinstance(self.agent, ThreadedAgent) else list(messages)
+        return {"messages": shown, **state}
 
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         for hook in self.model.hooks[name]:
-            state, before = self._state(), _snapshot(self.heard)
+            state = self._state()
+            shown, before = list(state["messages"]), _snapshot(state["messages"])
             update = await call_hook(hook, state, runtime_in(self.ctx))
             self.hook.still_goes()
-            if _ids(state.get("messages")) != _ids(self._state()["messages"]) or _snapshot(self.heard) != before:
-                raise UsageError(
-                    f"{name} changed recorded messages in place, and those cannot be replaced. Give new messages as an "
-                    "update; change what the model gets in wrap_model_call."
-                )
-            if update is None:
-                continue
-            if not isinstance(update, dict) or not update.keys() <= UPDATE:
-                raise UsageError(
-                    f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}. What '
-                    "a middleware keeps for itself belongs in the context, or in the middleware."
-                )
-            self._add(update.get("messages") or ())
-            jump: str | None = update.get("jump_to")
-            if jump is not None and jump not in JUMPS:
-                raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
+            self._take_changes(name, state.get("messages"), shown, before)
+            jump = self._take_update(name, update)
             if jump is not None:
                 return jump
         return None
 
+    def _take_changes(self, name: str, now: Any, shown: list[Any], before: list[Any]) -> None:
+        """Take over new messages that a hook changed in place; recorded ones cannot be changed so."""
+        changed = [n for n, (was, each) in enumerate(zip(before, _snapshot(shown), strict=True)) if was != each]
+        owns = [self.state.messages[n] for n in changed]
+        if _ids(now) != _ids(shown) or not all(any(own is made for made in self.state.made) for own in owns):
+            raise UsageError(
+                f"{name} changed recorded messages in place. Give new and changed messages as an update; change what "
+                "the model gets in wrap_model_call."
+            )
+        for number, own in zip(changed, owns, strict=True):
+            if shown[number] is not own:
+                self.state.replace(own, message(shown[number]))
+
+    def _take_update(self, name: str, update: Any) -> str | None:
+        """Take the update of a hook into the state, and return the jump that it asks for."""
+        if update is None:
+            return None
+        if not isinstance(update, dict):
+            raise UsageError(
+                f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}.'
+            )
+        self._add(update.get("messages") or ())
+        self.state.put(name, update)
+        jump: str | None = update.get("jump_to")
+        if jump is not None and jump not in JUMPS:
+            raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
+        return jump
+
     def _add(self, given: Any) -> None:
-        """Add messages; a message with the id of a new message of this reply replaces that message."""
+        """Add messages to the state; a message with a known id replaces that message."""
         added = [replace(message(each)) for each in as_list(given)]  # copies: a hook may return the same objects again
-        taken = {*self.raw, *(each.id for each in [*self.made, *added])}
-        for new in added:
-            places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
-            if places:
-                self.made[places[0]] = new
-                continue
-            named = new.id is not None and new.id not in self.raw  # a hook chose the id; it is not from this reply
-            same = [old for old in self.heard if named and old.id == new.id]
-            if same and alike(same[0], new):
-                continue  # the thread has this message already
-            if same:
-                raise UsageError("Recorded messages cannot be replaced; change what the model gets in wrap_model_call.")
-            free = (numbered_id(self.id, number) for number in count(len(self.made)))
-            new.id = new.id or next(id for id in free if id not in taken)
-            taken.add(new.id)
-            self.made.append(new)
+        self.state.add(added, self.raw)
 
     # -- the model ---------------------------------------------------------------------------------
 
     async def _ask(self, request: Request) -> None:
         shown = ModelRequest(
-            [*self.heard, *self.made],
+            self._state()["messages"],
             request.instructions,
             [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
             self.model.inner,
@@ -228,12 +233,13 @@ class Asking:
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]
-        given = [*self.looked, *_snapshot(self.made)] if hooks else None
+        given = [*self.looked, *_snapshot(self.state.made)] if hooks else None
 
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
-            return await self._ask_model(request, asked, given is None or _snapshot(asked.messages) == given)
+            same = given is None or _snapshot([message(each) for each in asked.messages]) == given
+            return await self._ask_model(request, asked, same)
 
         answer = await nest_hooks(hooks, inner)(shown)
         result = answer.result if isinstance(answer, ModelResponse) else answer
@@ -247,7 +253,7 @@ class Asking:
     async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
         self.hook.still_goes()
         kept = self.hook.recorded_reply()
-        id = numbered_id(self.id, len(self.made))
+        id = numbered_id(self.id, len(self.state.made))
         id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
         if kept is not None:
             reply = convert(kept, Response)
@@ -280,7 +286,11 @@ class Asking:
 
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
         """Return the runtime's request with the changes of the middleware."""
-        heard = [*request.input, *self._accepted(self.made)] if same else self._accepted(asked.messages)
+        if same and not self.state.edited:
+            heard = [*request.input, *self._accepted(self.state.made)]
+        else:
+            self.raw = {**items_by_message(self.runs), **self.raw}
+            heard = self._accepted(asked.messages)
         offered = {spec.name: spec for spec in request.tools}
         names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
         if not offered.keys() >= set(names):
@@ -316,6 +326,8 @@ class Asking:
         raw = self.raw.get(said.id or "")
         own = (said.id or "").startswith(self.id)  # such an id is derived from the position, and need not be stored
         bare = replace(said, id=None) if own else said
+        if raw is not None and self._is_as_recorded(said):
+            return raw
         if not isinstance(said, AIMessage):
             return items_of(bare)
         was = ai_message(raw, said.id or "") if raw is not None else None
@@ -326,30 +338,37 @@ class Asking:
             raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
         return items_of(bare) if raw is None or was is None else _rebuilt(raw, was, said)
 
+    def _is_as_recorded(self, said: Message) -> bool:
+        """Return True if a message is a recorded one, unchanged; `wrap_model_call` may change messages in place."""
+        if not self.looked:
+            return said == self.state.known(said.id)
+        places = [n for n, each in enumerate(self.state.heard) if each.id == said.id]
+        return bool(places) and _snapshot([said])[0] == self.looked[places[0]]
+
     # -- the reply ---------------------------------------------------------------------------------
 
     def _waits(self) -> bool:
         """Return True if a call has no output."""
-        answered = _answered_ids(self.made)
-        return any(id not in answered for each in self.made for id in _calls(each))
+        answered = _answered_ids(self.state.made)
+        return any(id not in answered for each in self.state.made for id in _calls(each))
 
     def _settled(self) -> bool:
         """Return True if the model's last message has calls and no call is without output."""
-        last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
+        last = next((each for each in reversed(self.state.made) if isinstance(each, AIMessage)), None)
         return bool(_calls(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
         """Drop the calls that have no output."""
-        answered = _answered_ids(self.made)
-        for number, each in enumerate(self.made):
+        answered = _answered_ids(self.state.made)
+        for each in list(self.state.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
                 invalid = [call for call in each.invalid_tool_calls if call.get("id") in answered]
-                self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
+                self.state.replace(each, replace(each, tool_calls=calls, invalid_tool_calls=invalid))
 
     def _items(self) -> list[Item]:
         """Return the items of the reply: all new messages of hooks and of the model."""
-        items = self._apart(_in_order(self.made, {id for each in self.made for id in _calls(each)}))
+        items = self._apart(_in_order(self.state.made, {id for each in self.state.made for id in _calls(each)}))
         calls: set[Any] = set()
         for item in map(as_function, items):
             if item.get("type") == "function_call":

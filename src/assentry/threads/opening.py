@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from msgspec import Raw
+
 from ..approval.decision import Reject
 from ..approval.question import possible_effects
 from ..core import allowed
@@ -14,7 +16,6 @@ from ..core import facts as f
 from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run
 from ..core.wording import described, holds
-from ..definitions.agent import Agent
 from ..definitions.tool import Tool
 from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
 from ..runtime.agent_graph import AgentGraph
@@ -23,13 +24,15 @@ from ..runtime.drive import RunPlace, begin_run, open_run, resume_run
 from ..runtime.driver import Driver
 from ..runtime.state import state_of
 from ..runtime.store_writer import past
-from ..runtime.value import input_json
+from ..runtime.value import input_json, output_json
 from ..store.record import Stored
 from ..store.store import Store
-from .human_in_the_loop import GIVEN_UP, SET_ASIDE
 from .interrupts import Answer, Chosen, Command, pending, waits_for
-from .message import given_messages, messages_of, run_input, unknown_messages
+from .message import given_messages, run_input, unknown_messages
+from .review import GIVEN_UP, SET_ASIDE
 from .schema import ContextSchema, restore_context
+from .threaded_agent import ThreadedAgent
+from .view import messages_of
 
 OnPending = Literal["reject", "keep"] | None
 RECURSION_LIMIT = allowed.COUNT.or_none
@@ -52,7 +55,7 @@ class Opened(NamedTuple):
 class Setup(NamedTuple):
     """An agent with the settings of its runs."""
 
-    agent: Agent[Any]
+    agent: ThreadedAgent
     config: RunConfig
     schema: ContextSchema | None
     max_turns: int
@@ -74,15 +77,19 @@ class Opening:
 
     async def say(self, input: Any, on_pending: OnPending) -> Opened:
         """Open the thread with new messages: begin a run, or add the messages to the run that is not over."""
-        last, messages = await self.store.newest(self.thread), given_messages(input)
+        messages = given_messages(input)
+        values = self.setup.agent.state_schema.check_input(input)
+        update = output_json([values])[0] if values else f.NOTHING
+        last = await self.store.newest(self.thread)
         if any(each.id is not None for each in messages):
             known = messages_of((await look(self.store, last)).runs) if last is not None else []
             messages = unknown_messages(messages, known, self.thread)
         items = run_input(messages)
         if last is None or last.record.status in ENDED or last.record.erased is not None:
-            return await self._begin(last.record.id if last is not None else None, items)
+            return await self._begin(last.record.id if last is not None else None, items, update)
         self._restore_context(last)
-        return await self._take_up(await self._record_messages(last, items, on_pending))
+        said = f.Said(input_json(items), update=update)
+        return await self._take_up(await self._record_messages(last, said, on_pending))
 
     async def answer(self, command: Command) -> Opened:
         """Open the thread with an answer."""
@@ -115,7 +122,7 @@ class Opening:
     def _tool_at(self, state: CallState, name: str) -> Tool | None:
         return AgentGraph(self.setup.agent).of(state).tools.get(name)
 
-    async def _record_messages(self, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
+    async def _record_messages(self, stored: Stored, said: f.Said, on_pending: OnPending) -> Stored:
         """Record messages on a run that is not over, and settle open questions as `on_pending` says."""
         record, thread = stored.record, self.thread
         if record.worker is not None and (record.until is None or record.until > self.store.clock() * 1000):
@@ -139,11 +146,12 @@ class Opening:
                 )
             return [_set_aside(state, state.question) for state in states if state.question]
 
-        return await self.store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+        return await self.store.decide_all(record.id, choose, by="user", say=said, known=stored)
 
-    async def _begin(self, follows: str | None, items: Any) -> Opened:
+    async def _begin(self, follows: str | None, items: Any, update: Raw) -> Opened:
         number = _number(self.thread, follows) + 1 if follows is not None else 1
-        place = self.place._replace(run=f"{self.thread}:{number}", thread=self.thread, follows=follows)
+        run = f"{self.thread}:{number}"
+        place = self.place._replace(run=run, thread=self.thread, follows=follows, update=update)
         turns = self.setup.max_turns if self.limit is None else self.limit
         await self.store.open()
         input = input_json(items)

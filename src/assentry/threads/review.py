@@ -1,7 +1,11 @@
-"""The shapes of a review: the requests that a person is shown, and the decisions that a person makes, as JSON."""
+"""The shapes of a review, as JSON, and its words.
+
+The shapes are the requests that a person is shown and the decisions that a person makes. The words tell the model.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -155,3 +159,30 @@ def _action_schemas(name: str, tool: Tool | None) -> dict[str, Any]:
         "type": "object",
     }
     return {**inner, "EditedAction": action, key: args}
+
+
+# -- words for the model --------------------------------------------------------------------------
+
+EDIT_NOTICE = (
+    "Note: a person changed this tool call before it ran. Your message still shows the call as you made it, and that "
+    "call did not run. The change is intended: do not make your original call again."
+)
+"""The default text before the result of a call that a person has edited."""
+SET_ASIDE = "The user said something else instead of answering; the call did not run."
+GIVEN_UP = "The user said something else instead of answering, and the call was given up."
+
+
+def rejection_text(tool: str, call_id: str, message: str | None) -> str:
+    """Return the text that tells the model of a person's rejection. Models and programs know these words."""
+    if message:
+        return f"User rejected the tool call for `{tool}` with reason: {message}"
+    return (
+        f"User rejected the tool call for `{tool}` with id {call_id}. The tool was not executed. Do not retry this "
+        "tool call unless the user explicitly requests it."
+    )
+
+
+def edit_notice_text(notice: str | None, ran: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    """Return the notice of an edit with what ran; empty if there is to be none."""
+    what = ", and ".join(f"{name} with arguments {json.dumps(args, default=str)}" for name, args in ran)
+    return f"{notice} Executed instead: {what}." if notice else ""

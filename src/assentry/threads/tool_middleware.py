@@ -25,7 +25,7 @@ from ..definitions.tool import Tool
 from ..errors import InvalidArguments, InvalidDecision, OutcomeUnknown, ReplayMismatch, UsageError
 from ..runtime.layer import ToolLayer
 from ..runtime.scope import scope_of
-from ..runtime.steps.door import FailedOutput, NotRun, run_inside, run_instead
+from ..runtime.steps.door import BodyOutput, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
@@ -71,7 +71,8 @@ def check_result(tool: str, value: Any) -> Any:
 
 def outcome(given: ToolMessage) -> Any:
     """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
-    return FailedOutput(given.text) if given.status == "error" else given.content
+    failed = given.status == "error"
+    return BodyOutput(given.text if failed else given.content, failed)
 
 
 class MiddlewareEntry:
@@ -96,7 +97,7 @@ class MiddlewareEntry:
         try:
             given = await nest_hooks(self.tool.hooks, self._handle)(request)
         except Failed as error:
-            return FailedOutput(str(error))
+            return BodyOutput(str(error), failed=True)
         finally:
             if self.body.pending is not None:
                 for kept in self.kept:

@@ -243,15 +243,16 @@ async def _run_body(
     if body.unknown:
         await _in_doubt(scope, path, state, tool, body)
         return None
-    by, failed = "tool", None
-    if type(value) is FailedOutput:
-        value, failed = value.text, "Failure"
+    given = value if type(value) is BodyOutput else BodyOutput(value)
+    value, by, failed = given.value, "tool", "Failure" if given.failed else None
     if tool.tool_output_guardrails:
         value, by = await _guard_output(scope, path, state, tool, body.args, value)
     parts = tool_output_parts(value)
     output, note = output_json(tool.told(value) if parts is None else parts)
     scope.outputs[path, call] = value
-    journal.add(finished(scope, path, state, output, by, error=failed, note=note, parts=parts is not None))
+    more = given.more if value is given.value else f.NOTHING  # a guardrail has put another value in its place
+    fields = {"error": failed, "note": note, "parts": parts is not None, "update": given.update, "more": more}
+    journal.add(finished(scope, path, state, output, by, **fields))
     return (value,)
 
 
@@ -338,10 +339,17 @@ async def _record_failed_body(
 # -- code around a body ----------------------------------------------------------------------------
 
 
-class FailedOutput(NamedTuple):
-    """The value of a body that reports its own failure; the text is for the model."""
+class BodyOutput(NamedTuple):
+    """The output of a body with what the code around it adds."""
 
-    text: str
+    value: Any
+    """The output itself, for the model."""
+    failed: bool = False
+    """True if the body reports its own failure; the value is a text about it."""
+    update: Raw = f.NOTHING
+    """Updates of the thread's state; see `Finished.update`."""
+    more: Raw = f.NOTHING
+    """Fields of the output's message that the model does not get; see `Finished.more`."""
 
 
 class NotRun(Exception):

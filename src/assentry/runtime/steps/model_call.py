@@ -28,7 +28,7 @@ from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageErro
 from ...models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from ..config import choose_model
 from ..definition import describe_agent, same_definition
-from ..layer import ModelLayer
+from ..layer import LayerReply, ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
 from ..value import input_json, output_json
@@ -330,6 +330,7 @@ def make_reply(
         usage,
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
+        update=reply.update if type(reply) is LayerReply else f.NOTHING,
         at=scope.journal.now(),
         path=path,
     )

@@ -1,0 +1,34 @@
+"""Recognition of LangChain's objects by the modules of their classes; nothing of LangChain is imported here."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+PACKAGES = ("langchain", "langchain_classic", "langchain_community", "langchain_core", "langgraph")
+
+
+@functools.cache
+def langchain_bases(kind: type) -> frozenset[str]:
+    """Return the names of a class and its bases that LangChain or LangGraph define, as `module.name`."""
+    own = (base for base in kind.__mro__ if base.__module__.partition(".")[0] in PACKAGES)
+    return frozenset(f"{base.__module__}.{base.__qualname__}" for base in own)
+
+
+@functools.cache
+def message_names(kind: type) -> frozenset[str]:
+    """Return the names of LangChain's message classes among a class and its bases; empty for any other class."""
+    own = (base for base in kind.__mro__ if base.__module__.startswith("langchain_core.messages."))
+    return frozenset(base.__name__ for base in own)
+
+
+def is_langchain_message(value: Any) -> bool:
+    """Return True if a value is a message of LangChain."""
+    kind: type = type(value)
+    return "BaseMessage" in message_names(kind)
+
+
+def is_langchain(value: Any) -> bool:
+    """Return True if a value is an instance of a class that LangChain or LangGraph define, or of its subclass."""
+    kind: type = type(value)
+    return bool(langchain_bases(kind))
