@@ -15,6 +15,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict, get_args
 
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..core import allowed
 from ..core.facts import Verdict
 from ..core.transcript import noticed_text
@@ -23,7 +24,8 @@ from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDecision, InvalidDefinition, UsageError
 from ..runtime.tool_pause import HERE
-from .interrupts import PREFIX, default_description, interrupt, single_decision
+from .foreign import is_langchain_message
+from .interrupts import PREFIX, alone_request, decision_alone, default_description, interrupt, single_decision
 from .message import AIMessage, ToolMessage, tool_call
 from .middleware import AgentMiddleware, done_by_gate
 from .middleware_context import Runtime, ToolCallRequest, runtime_in, state_in
@@ -35,6 +37,7 @@ from .review import (
     HITLRequest,
     InterruptMode,
     ReviewConfig,
+    decision_schema,
     edit_notice_text,
     rejection_text,
 )
@@ -181,12 +184,12 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         made: list[ToolMessage] = []
         edited: dict[str, Action] = {}
         for (call, config), decision, action in zip(asked, given, request["action_requests"], strict=True):
-            chosen = _check_decision(decision, call, config, action)
-            if "edited_action" in chosen:
-                edited[call["id"]] = chosen["edited_action"]
-            elif chosen["type"] != "approve":
+            chosen = _decision(decision, call, config, action)
+            if type(chosen) is Edit:
+                edited[call["id"]] = _action(chosen)
+            elif type(chosen) is not Approve:
                 made.append(_tool_message(call, chosen))
-        return {"messages": [message, *made], EDITED: edited}
+        return {"messages": [message, *_alike(message, made)], EDITED: edited}
 
     @done_by_gate
     async def aafter_model(self, state: State, runtime: Runtime) -> dict[str, Any] | None:
@@ -197,24 +200,27 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run the call as it was edited, if `after_model` has put an edit into the state, and say so in the result.
 
-        An agent does not call this: its door runs what was approved.
+        In the mode "per_call", ask about the call first, with `interrupt`. An agent does not call this: its door runs
+        what was approved. Inside an agent, it only runs the handler.
         """
-        request, action = self._edited(request)
-        return self._noticed(handler(request), request, action)
+        request, action, instead = self._decided(request)
+        return instead if instead is not None else self._noticed(handler(request), request, action)
 
     @done_by_gate
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does, with an async handler."""
-        request, action = self._edited(request)
-        return self._noticed(await handler(request), request, action)
+        request, action, instead = self._decided(request)
+        return instead if instead is not None else self._noticed(await handler(request), request, action)
 
-    def _asks_about(self, call: dict[str, Any], state: State, runtime: Runtime) -> InterruptOnConfig | None:
+    def _asks_about(
+        self, call: dict[str, Any], state: State, runtime: Runtime, tool: Tool | None = None
+    ) -> InterruptOnConfig | None:
         """Return the options for a call that needs a person; None if it needs nobody."""
         config = self._config(call["name"])
         when = config.get("when") if config is not None else None
-        if when is not None and not _at_once(when(ToolCallRequest(call, None, state, runtime)), "when"):
+        if when is not None and not _at_once(when(ToolCallRequest(call, tool, state, runtime)), "when"):
             return None
         return config
 
@@ -233,24 +239,24 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             reviews.append({"action_name": name, "allowed_decisions": list(config["allowed_decisions"])})
         return {"action_requests": actions, "review_configs": reviews}
 
-    def _edited(self, request: ToolCallRequest) -> tuple[ToolCallRequest, Action | None]:
-        """Return the request with the edit in the state, if there is one for the call, and that edit."""
-        call = request.tool_call
-        action: Action | None = (request.state.get(EDITED) or {}).get(call.get("id"))
-        if action is None:
-            return request, None
-        tool = request.tool
-        if action["name"] != call["name"]:
-            tools = {each.name: each for each in getattr(request.runtime, "tools", None) or ()}
-            if action["name"] not in tools:
-                there = ", ".join(sorted(tools)) or "none"
-                raise InvalidDecision(
-                    f"The edit of {call['id']!r} names {action['name']!r}, which is not an available tool; there are: "
-                    f"{there}."
-                )
-            tool = tools[action["name"]]
-        edited = {**call, "name": action["name"], "args": action["args"]}
-        return ToolCallRequest(edited, tool, request.state, request.runtime), action
+    def _decided(self, request: ToolCallRequest) -> tuple[ToolCallRequest, Action | None, ToolMessage | None]:
+        """Return the request to run, its edit if it has one, and the message in its place if it is not to run."""
+        call, state = request.tool_call, request.state
+        if HERE.get() is not None:
+            return request, None, None
+        if self.interrupt_mode == "batched":
+            action: Action | None = (state.get(EDITED) or {}).get(call.get("id"))
+            return *_edited(request, action), None
+        config = self._asks_about(call, state, request.runtime, request.tool)
+        if config is None:
+            return request, None, None
+        shown = self._request([(call, config)], state, request.runtime)["action_requests"][0]
+        schema = decision_schema(config["allowed_decisions"], call["name"], request.tool)
+        answer = interrupt(alone_request(call["id"], shown), response_schema=schema)
+        chosen = decision_alone(answer, shown, config["allowed_decisions"])
+        if type(chosen) is Edit:
+            return *_edited(request, _action(chosen)), None
+        return request, None, None if type(chosen) is Approve else _tool_message(call, chosen)
 
     def _noticed(self, result: Any, request: ToolCallRequest, action: Action | None) -> Any:
         """Return the result of a handler with the notice of an edit before it."""
@@ -269,6 +275,33 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         return replace(result, update={**update, "messages": new})
 
 
+def _edited(request: ToolCallRequest, action: Action | None) -> tuple[ToolCallRequest, Action | None]:
+    """Return the request with an edit, and the edit; raise `InvalidDecision` if there is no such tool."""
+    call, tool = request.tool_call, request.tool
+    if action is None:
+        return request, None
+    if action["name"] != call["name"]:
+        tools = {each.name: each for each in getattr(request.runtime, "tools", None) or ()}
+        tool = tools.get(action["name"])
+        if tool is None:
+            there = ", ".join(sorted(tools)) or "none"
+            raise InvalidDecision(
+                f"The edit of {call['id']!r} names {action['name']!r}, which is not an available tool; there are: "
+                f"{there}."
+            )
+    edited = {**call, "name": action["name"], "args": action["args"]}
+    return ToolCallRequest(edited, tool, request.state, request.runtime), action
+
+
+def _alike(message: Any, made: list[ToolMessage]) -> list[Any]:
+    """Return messages in LangChain's classes if this message is LangChain's."""
+    if not is_langchain_message(message):
+        return list(made)
+    from .langchain.message import to_langchain
+
+    return [to_langchain(each) for each in made]
+
+
 def _with_notice(message: ToolMessage, notice: str) -> ToolMessage:
     """Return a copy of a message with the notice of an edit before its content, unless it has the notice already."""
     content = message.content
@@ -284,7 +317,7 @@ def _with_notice(message: ToolMessage, notice: str) -> ToolMessage:
     return made
 
 
-def _check_decision(given: Any, call: dict[str, Any], config: InterruptOnConfig, action: ActionRequest) -> Any:
+def _decision(given: Any, call: dict[str, Any], config: InterruptOnConfig, action: ActionRequest) -> Decision:
     """Return a decision on a call, or raise `InvalidDecision`."""
     kind, fits = given.get("type") if isinstance(given, dict) else None, config["allowed_decisions"]
     if kind not in fits:
@@ -292,15 +325,19 @@ def _check_decision(given: Any, call: dict[str, Any], config: InterruptOnConfig,
             f"Unexpected human decision: {given}. Decision type {kind!r} is not allowed for tool {call['name']!r}. "
             f"Expected one of {list(fits)} based on the tool's configuration."
         )
-    single_decision(given, action, list(fits))
-    return given
+    return single_decision(given, action, fits)
 
 
-def _tool_message(call: dict[str, Any], decision: Any) -> ToolMessage:
+def _action(edit: Edit) -> Action:
+    return {"name": edit.tool or "", "args": edit.arguments}
+
+
+def _tool_message(call: dict[str, Any], decision: Decision) -> ToolMessage:
     """Return the message that stands in place of the result of a call that does not run."""
-    name, id, words = call["name"], call["id"], decision.get("message")
-    if decision["type"] == "respond":
-        return ToolMessage(content=words, name=name, tool_call_id=id)
+    name, id = call["name"], call["id"]
+    if type(decision) is Respond:
+        return ToolMessage(content=decision.output, name=name, tool_call_id=id)
+    words = decision.message if type(decision) is Reject else None
     return ToolMessage(content=rejection_text(name, id, words), name=name, tool_call_id=id, status="error")
 
 

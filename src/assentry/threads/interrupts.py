@@ -8,7 +8,7 @@ any part is recorded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -170,9 +170,15 @@ def interrupts(run: Run, prefix: PrefixAt, tool_at: ToolAt) -> list[Interrupt]:
 def _interrupt_of_one(id: str, state: CallState, request: HITLRequest, tool: Tool | None) -> Interrupt:
     """Return the interrupt of a call that is decided alone."""
     [action], [review] = request["action_requests"], request["review_configs"]
+    schema = decision_schema(review["allowed_decisions"], action["name"], tool)
+    return Interrupt(alone_request(provider_id(state), action), id, schema)
+
+
+def alone_request(call_id: str, action: ActionRequest) -> ToolApprovalRequest:
+    """Return a call in the form that is shown to a person who decides on it alone."""
     value: ToolApprovalRequest = {
         "type": "tool_approval",
-        "tool_call_id": provider_id(state),
+        "tool_call_id": call_id,
         "name": action["name"],
         "args": action["args"],
         "description": action["description"],
@@ -181,7 +187,7 @@ def _interrupt_of_one(id: str, state: CallState, request: HITLRequest, tool: Too
         value["path"] = action["path"]
     if "preview" in action:
         value["preview"] = action["preview"]
-    return Interrupt(value, id, decision_schema(review["allowed_decisions"], action["name"], tool))
+    return value
 
 
 def _inside(asked: f.Asked) -> HITLRequest | None:
@@ -301,7 +307,7 @@ class Answer:
         if not each.decides:
             if (request := _inside(each.asked)) is not None:
                 if each.alone:
-                    _check_alone(answer, request)
+                    decision_alone(answer, request["action_requests"][0], _allowed(request))
                     answer = {"decisions": [answer]}
                 name = request["action_requests"][0]["name"]
                 decision_inside(answer, request, self.tool_at(each.states[0][1], name))
@@ -313,7 +319,7 @@ class Answer:
 
         request = _request(run, each.states, lambda _: PREFIX)
         if each.alone:
-            _check_alone(answer, request)
+            decision_alone(answer, request["action_requests"][0], _allowed(request))
             answer = {"decisions": [answer]}
         decisions = _decisions(answer, request, check)
         for (_, state), decision in zip(each.states, decisions, strict=True):
@@ -403,10 +409,13 @@ PLACES = {"edit": "edit.edited_action", "reject": "reject.message", "respond": "
 """The part of a decision that is wrong if its type is right."""
 
 
-def _check_alone(given: Any, request: HITLRequest) -> None:
-    """Raise `InvalidDecision`, with the place of the fault, unless this is one allowed decision on one shown call."""
-    [action], [review] = request["action_requests"], request["review_configs"]
-    tool, allowed = action["name"], review["allowed_decisions"]
+def _allowed(request: HITLRequest) -> list[str]:
+    return request["review_configs"][0]["allowed_decisions"]
+
+
+def decision_alone(given: Any, action: ActionRequest, allowed: Sequence[str]) -> Decision:
+    """Return the decision on a call that is decided alone, or raise `InvalidDecision` with the place of the fault."""
+    tool = action["name"]
     kind = given.get("type") if isinstance(given, dict) else None
     where = PLACES.get(kind, "type") if type(kind) is str and kind in allowed else "type"
     try:
@@ -419,6 +428,7 @@ def _check_alone(given: Any, request: HITLRequest) -> None:
         if type(decision) is Edit and decision.tool != tool:
             where = "edit.edited_action.name"
             raise InvalidDecision(f"An edit of one call keeps its tool: the name is {tool!r}.")
+        return decision
     except InvalidDecision as error:
         raise InvalidDecision(f"1 validation error for a decision on {tool}\n{where}\n  {error}") from None
 
@@ -444,7 +454,7 @@ ACTION = ActionRequest.__annotations__.keys()
 """The keys allowed in an edited action: clients often change the shown request and send all of it back."""
 
 
-def single_decision(given: Any, action: ActionRequest, allowed: list[str]) -> Decision:
+def single_decision(given: Any, action: ActionRequest, allowed: Sequence[str]) -> Decision:
     """Return a decision on one shown call, or raise `InvalidDecision`."""
     tool = action["name"]
     kind = given.get("type") if isinstance(given, dict) else None
