@@ -131,12 +131,16 @@ def _edit_notice(scope: Scope, state: CallState) -> str | None:
 
 
 def _without_defaults(tool: Tool | None, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments without those that the tool itself would fill in."""
+    """Return the arguments in the order of the tool's parameters, without those that the tool would fill in."""
+    if tool is None:
+        return args
     try:
-        filled = tool.canonical({}) if tool is not None else {}
+        filled = tool.canonical({})
     except InvalidArguments:
         filled = {}
-    return {name: value for name, value in args.items() if name not in filled or not same(filled[name], value)}
+    names = dict.fromkeys([*tool.params_json_schema.get("properties", ()), *args])
+    given = [name for name in names if name in args and not (name in filled and same(filled[name], args[name]))]
+    return {name: args[name] for name in given}
 
 
 async def record_failure(
