@@ -38,9 +38,10 @@ class AgentMiddleware(Generic[S, C]):
     | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
 
     An update is a dict. `{"messages": [...]}` adds messages; a message with the id of an earlier message replaces it,
-    and a `RemoveMessage` hides one. Other keys are those of the `state_schema`. `{"jump_to": "end" | "model" | "tools"}`
-    jumps. Jumps need no declaration: `can_jump_to` is accepted and has no effect. The first middleware in the list is outermost: its `before_` hooks run first and its `after_`
-    hooks last. An async method may also be named `abefore_model` and so on.
+    and a `RemoveMessage` hides one. `{"jump_to": "end" | "model" | "tools"}` jumps. Other keys are those of the
+    `state_schema`. Jumps need no declaration: `can_jump_to` is accepted and has no effect. The first middleware in the
+    list is outermost: its `before_` hooks run first and its `after_` hooks last. An async method may also be named
+    `abefore_model` and so on.
     """
 
     tools: Sequence[Any] = ()

@@ -29,19 +29,8 @@ from ..runtime.layer import LayerReply, ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
-from .message import (
-    AIMessage,
-    Message,
-    SystemMessage,
-    ToolMessage,
-    ai_message,
-    as_list,
-    call_item,
-    entries_of,
-    items_of,
-    message,
-    numbered_id,
-)
+from .message import AIMessage, Message, SystemMessage, ToolMessage
+from .message_items import ai_message, as_list, call_item, entries_of, given_message, items_of, numbered_id
 from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
 from .middleware_context import C, Runtime, runtime_in
 from .reply_state import ReplyState
@@ -198,7 +187,7 @@ class Asking:
             )
         for number, own in zip(changed, owns, strict=True):
             if shown[number] is not own:
-                self.state.replace(own, message(shown[number]))
+                self.state.replace(own, given_message(shown[number]))
 
     def _take_update(self, name: str, update: Any) -> str | None:
         """Take the update of a hook into the state, and return the jump that it asks for."""
@@ -217,7 +206,7 @@ class Asking:
 
     def _add(self, given: Any) -> None:
         """Add messages to the state; a message with a known id replaces that message."""
-        added = [replace(message(each)) for each in as_list(given)]  # copies: a hook may return the same objects again
+        added = [replace(given_message(each)) for each in as_list(given)]  # copies: a hook may give them again
         self.state.add(added, self.raw)
 
     # -- the model ---------------------------------------------------------------------------------
@@ -238,7 +227,7 @@ class Asking:
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
-            same = given is None or _snapshot([message(each) for each in asked.messages]) == given
+            same = given is None or _snapshot([given_message(each) for each in asked.messages]) == given
             return await self._ask_model(request, asked, same)
 
         answer = await nest_hooks(hooks, inner)(shown)
@@ -317,7 +306,7 @@ class Asking:
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
-        given = [message(each) for each in messages]
+        given = [given_message(each) for each in messages]
         said = _in_order(given, _answered_ids(given))
         return accepted_items(without_notes([item for each in said for item in self._of(each)]))
 

@@ -28,7 +28,7 @@ from ..runtime.value import input_json, output_json
 from ..store.record import Stored
 from ..store.store import Store
 from .interrupts import Answer, Chosen, Command, pending, waits_for
-from .message import given_messages, run_input, unknown_messages
+from .message_items import given_messages, run_input, unknown_messages
 from .review import GIVEN_UP, SET_ASIDE
 from .schema import ContextSchema, restore_context
 from .threaded_agent import ThreadedAgent

@@ -13,7 +13,8 @@ from ..core import facts as f
 from ..errors import UsageError
 from ..runtime.journal import Journal
 from ..runtime.value import output_json
-from .message import REMOVE_ALL_MESSAGES, Message, RemoveMessage, alike, items_of, numbered_id
+from .message import REMOVE_ALL_MESSAGES, Message, RemoveMessage
+from .message_items import alike, items_of, numbered_id
 from .state import State, StateSchema
 from .view import Edit, StateView
 

@@ -16,7 +16,8 @@ from ..errors import UsageError
 from ..models.delta import as_dict
 from ..runtime.driver import Driver
 from ..runtime.streaming import RunResultStreaming
-from .message import AIMessage, AIMessageChunk, entries_of, tool_message, turn_messages
+from .message import AIMessage, AIMessageChunk
+from .message_items import entries_of, tool_message, turn_messages
 from .view import messages_of
 
 Mode = Literal["updates", "messages", "values", "custom"]

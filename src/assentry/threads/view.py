@@ -11,7 +11,8 @@ from ..core import facts as f
 from ..core.run import Run, Turn
 from ..core.transcript import Item, items_in, kept_items, output_item, output_text
 from ..runtime.tool_pause import asked_at
-from .message import Message, entries_of, groups_of, messages_from, numbered_id, tool_message, turn_messages
+from .message import Message
+from .message_items import entries_of, groups_of, messages_from, numbered_id, tool_message, turn_messages
 from .state import EMPTY, State, StateSchema, updates_in
 
 Edit = list[Any]
