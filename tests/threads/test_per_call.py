@@ -21,6 +21,7 @@ from assentry.threads import (
     create_agent,
     wrap_tool_call,
 )
+from assentry.threads.review import SET_ASIDE
 from tests.threads.support import POLICY, Paired, Ran, edited, journal, only, rejected, say, texts, thread
 
 APPROVE = {"type": "approve"}
@@ -318,6 +319,23 @@ async def test_a_run_keeps_the_mode_that_it_was_begun_in() -> None:
     assert (await again.ainvoke(None, thread()))["__interrupt__"] == asked
     await again.ainvoke(Command(resume={each.id: APPROVE for each in asked}), thread())
     assert len(ran) == 3
+
+
+@pytest.mark.parametrize("on_pending", ["reject", "keep"])
+async def test_a_message_while_some_calls_wait_leaves_what_was_decided(on_pending: Any) -> None:
+    agent, ran = office(THREE, "ok", "ok")
+    asked = by_name(await agent.ainvoke(say("go"), thread()))
+    await agent.ainvoke(Command(resume={asked["execute_sql"].id: APPROVE}), thread())
+    result = await agent.ainvoke(say("stop"), thread(), on_pending=on_pending)
+    assert ("__interrupt__" in result) == (on_pending == "keep")
+    if on_pending == "keep":
+        assert only(result) == asked["write_file"]
+        result = await agent.ainvoke(Command(resume={"type": "reject", "message": "No."}), thread())
+    else:
+        with pytest.raises(Conflict):
+            await agent.ainvoke(Command(resume={asked["write_file"].id: APPROVE}), thread())
+    words = {"keep": rejected("write_file", "No."), "reject": SET_ASIDE}[on_pending]
+    assert ("tool", words) in texts(result) and ran == [("read_data", "records"), ("execute_sql", "b")]
 
 
 async def test_a_stream_shows_decisions_with_the_tools() -> None:
