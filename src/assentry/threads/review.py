@@ -184,7 +184,5 @@ def rejection_text(tool: str, call_id: str, message: str | None) -> str:
 
 def edit_notice_text(notice: str | None, ran: Sequence[tuple[str, dict[str, Any]]]) -> str:
     """Return the notice of an edit with what ran; empty if there is to be none."""
-    what = ", and ".join(
-        f"{name} with arguments {json.dumps(args, default=str, ensure_ascii=False)}" for name, args in ran
-    )
+    calls = [f"{name} with arguments {json.dumps(args, default=str, ensure_ascii=False)}" for name, args in ran]
     return f"{notice} Executed instead: {', and '.join(calls)}." if notice else ""
