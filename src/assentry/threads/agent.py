@@ -24,6 +24,7 @@ from ..core.wording import described
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
 from ..definitions.output import TRY_AGAIN
+from ..definitions.tool import Tool
 from ..errors import (
     DefinitionChanged,
     InvalidOutput,
@@ -106,7 +107,7 @@ class ThreadAgent:
         self.config: dict[str, Any] = {}
         """The config that `with_config` bound."""
         serializer = schema.save if schema is not None else None
-        config = RunConfig(release="batch", context_serializer=serializer)
+        config = RunConfig(release=agent.nested_release or "batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
 
     def __repr__(self) -> str:
@@ -502,7 +503,7 @@ class ThreadAgent:
         run = opened.runs[-1]
         state = self.agent.show_state(view_of(opened.runs))
         state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
-        if run.open and (waiting := interrupts(run, self._prefix_at)):
+        if run.open and (waiting := interrupts(run, self._prefix_at, self._tool_at)):
             if self.store is None:
                 raise UsageError(
                     f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give it a "
@@ -521,6 +522,13 @@ class ThreadAgent:
         except DefinitionChanged:
             return self._prefix
         return made_by.description_prefix if isinstance(made_by, ThreadedAgent) else self._prefix
+
+    def _tool_at(self, state: CallState, name: str) -> Tool | None:
+        """Return the tool of this name of the agent that made the call; None if there is none any more."""
+        try:
+            return AgentGraph(self.agent).of(state).tools.get(name)
+        except DefinitionChanged:
+            return None
 
     # -- threads -----------------------------------------------------------------------------------
 
@@ -583,8 +591,9 @@ def _next(run: Run) -> tuple[str, ...]:
     """Return the node that runs next."""
     waiting = pending(run)
     if waiting:
-        state = waiting[0].states[0][1]
-        return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
+        first, state = waiting[0], waiting[0].states[0][1]
+        by_gate = first.decides and not first.alone
+        return ((GATE if by_gate else "model" if state.call.kind == "hook" else "tools"),)
     if run.cancelled is not None:  # it stays stopped until it is resumed
         return ("tools",) if run.open else ("model",)
     left = owed(run)

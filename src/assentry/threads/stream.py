@@ -92,6 +92,11 @@ class ThreadStream(RunResultStreaming):
         else:
             self._loop.call_soon_threadsafe(self._put, "custom", value)
 
+    @property
+    def _batch(self) -> bool:
+        """True if decisions are made on all calls of a turn together, between the model and the tools."""
+        return self._scope.journal.run.batch
+
     def _put(self, mode: Mode, chunk: Any, path: Path = ()) -> None:
         if mode in self._modes:
             ns = tuple(f"tools:{call}" for call in path)
@@ -140,7 +145,7 @@ class ThreadStream(RunResultStreaming):
             self._on_reply(path)
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
             self._on_end(fact.call, path)
-        elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
+        elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided and self._batch:
             turn = self._scope.run_at(path).calls[fact.call].turn
             made = turn_messages(turn, self._id(turn, path), outputs=False)
             self._put_update(GATE, {"messages": [each for each in made if type(each) is AIMessage][-1:]}, path)
@@ -159,7 +164,7 @@ class ThreadStream(RunResultStreaming):
         by_hooks = self._updates.pop(path, None)
         for node, update in by_hooks.updates if by_hooks is not None else [("model", {"messages": made})]:
             self._put_update(node, update, path)
-        if self._gated and not path and not turn.calls:
+        if self._gated and not path and not (turn.calls and self._batch):
             self._put("updates", {GATE: None})
         self._values(path)
 
@@ -170,7 +175,7 @@ class ThreadStream(RunResultStreaming):
             return
         end = state.outcome
         by_person = type(end) is f.Refused or (type(end) is f.Finished and end.asked is not None)
-        node = GATE if by_person else "tools"
+        node = GATE if by_person and self._batch else "tools"
         self._put_message(message, node, path)
         keys = {key: each for update in updates_in(getattr(end, "update", f.NOTHING)) for key, each in update.items()}
         self._put_update(node, {**keys, "messages": [message]}, path)
