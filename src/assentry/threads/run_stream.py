@@ -151,9 +151,11 @@ class _RunStream:
         self._waiting: list[Interrupt] = []
 
     def pump(self) -> bool:
+        """Raise `NotImplementedError`: an async run is read with `async for`."""
         raise NotImplementedError
 
     async def apump(self) -> bool:
+        """Raise `NotImplementedError`: a run that is not async is read with `for`."""
         raise NotImplementedError
 
     def _take(self, part: Mapping[str, Any]) -> None:
