@@ -151,12 +151,12 @@ class _RunStream:
         self._waiting: list[Interrupt] = []
 
     def pump(self) -> bool:
-        """Raise `NotImplementedError`: an async run is read with `async for`."""
-        raise NotImplementedError
+        """Raise `UsageError`: an async run is read with `async for` and `await`."""
+        raise UsageError("A run of astream_events is read with async for and await.")
 
     async def apump(self) -> bool:
-        """Raise `NotImplementedError`: a run that is not async is read with `for`."""
-        raise NotImplementedError
+        """Raise `UsageError`: a run that is not async is read with `for`."""
+        raise UsageError("A run of stream_events is read with for; in async code, use astream_events.")
 
     def _take(self, part: Mapping[str, Any]) -> None:
         kind, data, ns = part["type"], part["data"], part["ns"]
