@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
+from msgspec import Raw
+
 from ..approval.gate import deadline_of
 from ..approval.question import asked_of
 from ..core import facts as f
-from ..core.digest import canonical
+from ..core.digest import canonical, parse_object, same
 from ..core.run import CallState
-from ..core.transcript import provider_id
+from ..core.transcript import edits, provider_id
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool, default_tool_error_function
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
@@ -114,30 +116,59 @@ def context_of(
     )
 
 
+def finished(
+    scope: Scope, path: tuple[str, ...], state: CallState, output: Raw, by: str = "tool", **more: Any
+) -> f.Finished:
+    """Return the outcome of a call that ran, with the agent's own words about it if a person has changed the call."""
+    notice = _edit_notice(scope, state) if state.edited or state.steps else None
+    return f.Finished(state.call.id, output, by, notice=notice, at=scope.journal.now(), path=path, **more)
+
+
+def _edit_notice(scope: Scope, state: CallState) -> str | None:
+    placed = scope.graph.of(state)
+    ran = [(name, _without_defaults(placed.tools.get(name), parse_object(json))) for name, json in edits(state)]
+    return placed.agent.edit_notice_text(ran) if ran else None
+
+
+def _without_defaults(tool: Tool | None, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments in the order of the tool's parameters, without those that the tool would fill in."""
+    if tool is None:
+        return args
+    try:
+        filled = tool.canonical({})
+    except InvalidArguments:
+        filled = {}
+    names = dict.fromkeys([*tool.params_json_schema.get("properties", ()), *args])
+    given = [name for name in names if name in args and not (name in filled and same(filled[name], args[name]))]
+    return {name: args[name] for name in given}
+
+
 async def record_failure(
     scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
 ) -> str:
     """Record an exception as the call's outcome and return the text for the model.
 
-    Afterwards the exception is raised if the tool has no `failure_error_function`, or if it is a fault of the program.
-    An exception of that function is raised in its place.
+    Afterwards the exception is raised if the tool has no `failure_error_function`, or if it is a fault of the program,
+    or of the code around the body. An exception of that function is raised in its place.
     """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
-    journal, kind = scope.journal, type(error).__name__
-    journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=journal.now(), path=path))
+    scope.journal.add(finished(scope, path, state, output, error=type(error).__name__, note=note))
     if raised is not None:
         raise raised
-    if is_fault(error):
+    if is_fault(error, ctx._asking):
         raise error
     return text
 
 
-def is_fault(error: BaseException) -> bool:
-    """Return True if a body's exception is a fault of the program, which no model can fix.
+def is_fault(error: BaseException, body: Any) -> bool:
+    """Return True if an exception is a fault of the program, which no model can fix.
 
     Invalid arguments, decisions and saved runs may come from the model, and so may used-up turns: they are no faults.
+    What the code around a body raises itself is one.
     """
+    if error is body.fault:
+        return True
     given = isinstance(error, InvalidArguments | InvalidDecision | UnreadableState | MaxTurnsExceeded)
     return isinstance(error, UsageError) and not given
 
@@ -148,7 +179,7 @@ async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> 
     If the code around a body is at fault, the model is told what became of the body.
     """
     body: Body = ctx._asking  # type: ignore[assignment]
-    fault = is_fault(error)
+    fault = is_fault(error, body)
     if fault and body.ran:
         return LOST, None
     text = default_tool_error_function(ctx, error)

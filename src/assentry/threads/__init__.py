@@ -9,17 +9,8 @@ import typing
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
-from .interrupts import (
-    ActionRequest,
-    Command,
-    EditedAction,
-    HITLDecision,
-    HITLRequest,
-    HITLResponse,
-    Interrupt,
-    ReviewConfig,
-    interrupt,
-)
+from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
+from .interrupts import Command, Interrupt, interrupt
 from .message import (
     REMOVE_ALL_MESSAGES,
     AIMessage,
@@ -44,10 +35,33 @@ from .middleware import (
 )
 from .middleware_context import AgentState, ExecutionInfo, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
-from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .response_format import AutoStrategy, ProviderStrategy, ToolStrategy
+from .review import (
+    Action,
+    ActionRequest,
+    ApproveDecision,
+    DecisionType,
+    EditDecision,
+    HITLDecision,
+    HITLRequest,
+    HITLResponse,
+    InterruptMode,
+    RejectDecision,
+    RespondDecision,
+    ReviewConfig,
+    ToolApprovalRequest,
+)
+from .run_stream import AsyncGraphRunStream, GraphRunStream
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+from .stream_part import (
+    CustomStreamPart,
+    GraphOutput,
+    MessagesStreamPart,
+    StreamPart,
+    UpdatesStreamPart,
+    ValuesStreamPart,
+)
 from .tool import ThreadTool, tool
 from .tool_runtime import (
     InjectedState,
@@ -65,17 +79,24 @@ __all__ = [
     "REMOVE_ALL_MESSAGES",
     "AIMessage",
     "AIMessageChunk",
+    "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
     "AnyMessage",
+    "ApproveDecision",
+    "AsyncGraphRunStream",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "AutoStrategy",
     "BaseMessage",
     "Command",
-    "EditedAction",
+    "CustomStreamPart",
+    "DecisionType",
+    "EditDecision",
     "ExecutionInfo",
+    "GraphOutput",
+    "GraphRunStream",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -87,8 +108,10 @@ __all__ = [
     "InjectedToolArg",
     "InjectedToolCallId",
     "Interrupt",
+    "InterruptMode",
     "InterruptOnConfig",
     "Message",
+    "MessagesStreamPart",
     "ModelRequest",
     "ModelResponse",
     "OmitFromInput",
@@ -97,21 +120,27 @@ __all__ = [
     "PostgresSaver",
     "PrivateStateAttr",
     "ProviderStrategy",
+    "RejectDecision",
     "RemoveMessage",
+    "RespondDecision",
     "ReviewConfig",
     "RunnableConfig",
     "Runtime",
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StreamPart",
     "SystemMessage",
     "ThreadAgent",
     "ThreadTool",
+    "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
     "ToolRuntime",
     "ToolStrategy",
+    "UpdatesStreamPart",
+    "ValuesStreamPart",
     "after_agent",
     "after_model",
     "before_agent",

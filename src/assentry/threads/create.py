@@ -15,13 +15,13 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
+from .call_option import check_no_breakpoint
 from .foreign import is_langchain
+from .human_in_the_loop import HumanInTheLoopMiddleware
 from .injection import recognize
-from .interrupts import PREFIX
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
-from .policy import HumanInTheLoopMiddleware
 from .response_format import read_response_format
 from .saver import store_of
 from .schema import ContextSchema
@@ -44,6 +44,11 @@ def create_agent(
     model_settings: ModelSettings | None = None,
     name: str = "agent",
     max_turns: int = MAX_TURNS,
+    debug: bool = False,
+    interrupt_before: Sequence[str] | None = None,
+    interrupt_after: Sequence[str] | None = None,
+    transformers: Sequence[Any] | None = None,
+    cache: Any = None,
 ) -> ThreadAgent:
     """Make an agent with threads.
 
@@ -64,7 +69,19 @@ def create_agent(
         model_settings: Settings for the model calls.
         name: The agent's name in the store.
         max_turns: The number of model calls allowed in one run.
+        debug: True to print the updates and the state of each run.
+        interrupt_before: Only None or an empty list; use a `HumanInTheLoopMiddleware`.
+        interrupt_after: Only None or an empty list.
+        transformers: Only None or an empty list.
+        cache: No effect: no node of an agent is cached.
     """
+    check_no_breakpoint("create_agent", "interrupt_before", interrupt_before, InvalidDefinition)
+    check_no_breakpoint("create_agent", "interrupt_after", interrupt_after, InvalidDefinition)
+    if transformers:
+        raise InvalidDefinition(
+            'create_agent: transformers are not there; a run of stream_events(version="v3") has its own sequences.'
+        )
+    allowed.check_option("create_agent", "debug", debug, allowed.BOOL)
     asked = model_from("create_agent", model)
     around = checked_middleware(middleware)
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
@@ -83,7 +100,7 @@ def create_agent(
         every,
         hooked if any(hooked.hooks.values()) else asked,
         output_type=format.output_type,
-        description_prefix=gates[0].description_prefix if gates else PREFIX,
+        **(gates[0].agent_options() if gates else {}),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         tool_use_behavior={"stop_at_tool_names": ending + direct} if ending or direct else "run_llm_again",
         reset_tool_choice=not ending,
@@ -100,7 +117,7 @@ def create_agent(
     threads = None if inner else store_of(checkpointer)
     if threads is None and not inner:
         _check_free(agent)
-    return ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+    return ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
 
 
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:

@@ -25,7 +25,7 @@ C = TypeVar("C", default=Any)
 S = TypeVar("S", default=Any)
 
 
-class AgentState(TypedDict):
+class AgentState(TypedDict, Generic[C]):
     """The state of a thread, for annotations. Subclass it for a `state_schema` with keys of your own."""
 
     messages: list[Message]

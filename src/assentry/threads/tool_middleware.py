@@ -30,11 +30,12 @@ from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from .foreign import is_graph_signal
-from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
+from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .langgraph_context import enter_langgraph
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
 from .middleware_context import ToolCallRequest, runtime_in, state_in
+from .review import HITLRequest
 from .threaded_agent import ThreadedAgent
 from .tool_result import body_output, read_result, result_from, result_json
 
@@ -95,6 +96,8 @@ class MiddlewareEntry:
         """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
         self.value: tuple[Any, str, Any] | None = None
         """The last message of a body as its hooks see it, its text, and the value that the body returned."""
+        self.passed: list[BaseException] = []
+        """The exceptions that the handler raised; any other is the middleware's own."""
 
     async def run(self) -> Any:
         """Run the middleware around the body, and return the outcome of the call."""
@@ -104,9 +107,13 @@ class MiddlewareEntry:
         call = tool_call(self.tool.name, args, ctx.call_id)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
         try:
-            given = await nest_hooks(self.tool.hooks, self._handle)(request)
+            given = await nest_hooks(self.tool.hooks, self._handle_and_note)(request)
         except Failed as error:
             return BodyOutput(str(error), failed=True)
+        except Exception as error:
+            if all(error is not each for each in self.passed):
+                self.body.fault = error  # it ends the run; what a body raises, the model is told
+            raise
         finally:
             if self.body.pending is not None:
                 for kept in self.kept:
@@ -125,6 +132,13 @@ class MiddlewareEntry:
         if made is not None and isinstance(result, ToolMessage) and result.artifact is value:
             result.artifact = None  # it was there for the hooks
         return body_output(ctx, result)
+
+    async def _handle_and_note(self, request: Any) -> Any:
+        try:
+            return await self._handle(request)
+        except BaseException as error:
+            self.passed.append(error)
+            raise
 
     async def _handle(self, request: Any) -> Any:
         """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""

@@ -46,7 +46,7 @@ from ..agent_graph import PlacedAgent
 from ..definition import resolve
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
-from ..tool_context import HookBody, ReplacementContext, context_of, is_fault, record_failure
+from ..tool_context import HookBody, ReplacementContext, context_of, finished, is_fault, record_failure
 from ..tool_pause import HERE, Body, Paused
 from ..value import output_json
 from .branch import open_branch
@@ -89,23 +89,17 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     check_digest(scope, path, state, tool, shown, args)
     if await _keeps_out(scope, path, state, tool, args):
         return
-    hooked: RunContextWrapper[Any] | None = None
-    if isinstance(tool, Handoff):
-        check_filter(scope, path, tool)
-        hooked = scope.ctx
-    elif scope.hooks.wants(agent):
-        _, hooked = context_of(scope, path, state, tool, args, HookBody)
-        await scope.hooks.tell(hooked, "tool_start", agent, tool)
+    hooked, waited = await _tell_start(scope, path, state, tool, args, agent)
     if scope.tasks.stopped(path):  # while guardrails and hooks ran
         return
     given = None
     if isinstance(tool, AgentTool):
-        again = await look_last(scope, path, state) if hooked is not None else ()
+        again = await look_last(scope, path, state) if waited else ()
         if not again:
             await open_branch(scope, path, state, tool, args)
             return
         _ask_again(scope, path, again)
-    elif await _start(scope, path, state, tool, waited=hooked is not None):
+    elif await _start(scope, path, state, tool, waited=waited):
         body, ctx = context_of(scope, path, state, tool, args)
         work = _run_body(scope, path, state, tool, body, ctx, bound)
         observer = scope.hooks.observer
@@ -113,6 +107,23 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         _raise_tripwire(scope, path)
     if hooked is not None:
         await _tell_end(scope, hooked, state, tool, agent, given)
+
+
+async def _tell_start(
+    scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any], agent: Agent[Any]
+) -> tuple[RunContextWrapper[Any] | None, bool]:
+    """Tell hooks and the observer of a call; return the hooks' context, and True if anything was waited for."""
+    hooked: RunContextWrapper[Any] | None = None
+    if isinstance(tool, Handoff):
+        check_filter(scope, path, tool)
+        hooked = scope.ctx
+    elif scope.hooks.wants(agent):
+        _, hooked = context_of(scope, path, state, tool, args, HookBody)
+        await scope.hooks.tell(hooked, "tool_start", agent, tool)
+    observer, waited = scope.hooks.observer, hooked is not None
+    if observer is not None and not isinstance(tool, ToolLayer):  # of a layer's body, `run_inside` tells
+        waited = await observer.before_body(path, state, tool, args) or waited
+    return hooked, waited
 
 
 async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
@@ -221,7 +232,10 @@ async def _run_body(
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
-        value = await _or_ask_again(scope, body, tool.enter(ctx, bound))
+        work = tool.enter(ctx, bound)
+        if scope.hooks.observer is not None and not isinstance(tool, ToolLayer):
+            work = scope.hooks.observer.body(path, state, work)
+        value = await _or_ask_again(scope, body, work)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
             return (hand_over(scope, path, state, tool, await filter_history(scope, path, state, tool)),)
     except BaseException as error:
@@ -251,20 +265,8 @@ async def _run_body(
     output, note = output_json(tool.told(value) if parts is None else parts)
     scope.outputs[path, call] = value
     more = given.more if value is given.value else f.NOTHING  # a guardrail has put another value in its place
-    journal.add(
-        f.Finished(
-            call,
-            output,
-            by,
-            error=failed,
-            note=note,
-            parts=parts is not None,
-            update=given.update,
-            more=more,
-            at=journal.now(),
-            path=path,
-        )
-    )
+    fields = {"error": failed, "note": note, "parts": parts is not None, "update": given.update, "more": more}
+    journal.add(finished(scope, path, state, output, by, **fields))
     if given.said:
         journal.add(f.Said(given.said, f"tool:{tool.name}", at=journal.now(), path=path))
     return (value,)
@@ -299,7 +301,7 @@ async def _in_doubt(
     """
     told = dict.fromkeys(map(str, body.unknown.values() or (error,)))
     await settle_now(scope, path, state, tool, " ".join(told))
-    if error is not None and is_fault(error):
+    if error is not None and is_fault(error, body):
         raise error
 
 
@@ -315,9 +317,7 @@ async def _guard_output(
     except Exception as error:
         what = "was held back by a guardrail" if isinstance(error, TripwireTriggered) else "could not be checked"
         output = output_json(f"The tool ran, and its output {what}.")[0]
-        kind = type(error).__name__
-        now = scope.journal.now()
-        scope.journal.add(f.Finished(state.call.id, output, error=kind, at=now, path=path))
+        scope.journal.add(finished(scope, path, state, output, error=type(error).__name__))
         raise
 
 
@@ -383,6 +383,7 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     layer = scope.tool_for(body.state)
     if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
+    await _tell_of_body(scope, body, tool, body.args)
     again = await look_last(scope, body.path, body.state)  # the code around the body may have waited
     if again and body.pending is None:
         _leave(body, again, "tool" if body.tried else "runtime")
@@ -390,14 +391,25 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
         raise Paused
     if not body.entered or scope.tasks.stopped(body.path):
         raise Conflict("The run was stopped before the tool could be entered.")
-    return await _or_ask_again(scope, body, _run(body, tool, ctx, bound))
+    return await _or_ask_again(scope, body, _run(scope, body, tool, ctx, bound))
 
 
-async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
+async def _tell_of_body(scope: Scope, body: Body, tool: Tool, args: dict[str, Any]) -> None:
+    """Tell the observer that the code around a body is about to enter it; what the observer raises ends the run."""
+    if scope.hooks.observer is not None:
+        try:
+            await scope.hooks.observer.before_body(body.path, body.state, tool, args)
+        except Exception as error:
+            body.fault = error
+            raise
+
+
+async def _run(scope: Scope, body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
-    body.tried = True
+    body.tried, observer = True, scope.hooks.observer
     try:
-        value = await tool.enter(ctx, bound)
+        work = tool.enter(ctx, bound)
+        value = await (work if observer is None else observer.body(body.path, body.state, work))
     except NotAsShown:
         raise
     except Exception as error:
@@ -444,6 +456,7 @@ async def run_instead(
             raise NotRun(refused.message or "A guardrail stopped this call.")
     if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
+    await _tell_of_body(scope, body, tool, args)
     what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
     journal, ran = scope.journal, Raw(canonical(what))
     journal.add(f.Stepped(state.call.id, f.REPLACEMENT, ran, len(state.steps), at=journal.now(), path=path))
@@ -455,7 +468,7 @@ async def run_instead(
     if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
     try:
-        value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
+        value = await _run(scope, body, tool, ReplacementContext(ctx, tool.name, args), bound)
     except NotAsShown as error:
         raise NotRun(f"{error} The call did not run.") from error
     if tool.tool_output_guardrails:
@@ -492,7 +505,8 @@ async def _judge_instead(
         raise AnsweredInstead(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
-        raise NotRun(words or "The call was not approved and did not run.")
+        own = ctx.agent.rejection_text(tool.name, ctx.call_id, words)
+        raise NotRun(own or words or "The call was not approved and did not run.")
     return read.value or {}, False
 
 
