@@ -183,8 +183,9 @@ def interrupts(run: Run, prefix: PrefixAt, tool_at: ToolAt) -> list[Interrupt]:
             request: HITLRequest | None = _request(run, each.states, prefix)
         elif (request := _inside(each.asked)) is not None:
             _add_prefix(request, prefix(state))
-        else:
-            request = _inner(each.asked)
+        elif (inner := _inner(each.asked)) is not None:
+            out.append(Interrupt(inner, each.id))
+            continue
         if request is not None and each.alone:
             name = request["action_requests"][0]["name"]
             out.append(_interrupt_of_one(each.id, state, request, tool_at(state, name)))

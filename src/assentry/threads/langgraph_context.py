@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..definitions.context import RunContextWrapper
@@ -10,10 +12,13 @@ from .injection import config_in
 from .middleware_context import runtime_in
 
 
-def enter_langgraph(ctx: RunContextWrapper[Any], agent: Any = None) -> None:
-    """Let LangGraph's functions know the thread, for the rest of this task; do nothing if LangGraph is not imported."""
+@contextmanager
+def langgraph_context(ctx: RunContextWrapper[Any], agent: Any = None) -> Iterator[None]:
+    """Let LangGraph's functions know the thread in a `with` block; do nothing if LangGraph is not imported."""
     if "langgraph.types" not in sys.modules:
+        yield
         return
-    from .langchain.graph_config import set_graph_config
+    from .langchain.graph_config import graph_config
 
-    set_graph_config(config_in(ctx), runtime_in(ctx, agent))
+    with graph_config(config_in(ctx), runtime_in(ctx, agent)):
+        yield

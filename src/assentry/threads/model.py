@@ -29,7 +29,7 @@ from ..runtime.layer import LayerReply, ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
-from .langgraph_context import enter_langgraph
+from .langgraph_context import langgraph_context
 from .message import AIMessage, Message, SystemMessage, ToolMessage
 from .message_items import ai_message, as_list, call_item, entries_of, given_message, items_of, numbered_id
 from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks, nodes_of
@@ -147,7 +147,10 @@ class Asking:
                 await asyncio.wait([task])
 
     async def _reply(self, request: Request) -> Response:
-        enter_langgraph(self.ctx, self.agent)
+        with langgraph_context(self.ctx, self.agent):
+            return await self._reply_by_hooks(request)
+
+    async def _reply_by_hooks(self, request: Request) -> Response:
         jump = await self._run("before_agent") if self.first else None
         for _ in range(REPEATS):
             jump = jump if jump in ("end", "tools") else await self._run("before_model")

@@ -31,7 +31,7 @@ from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from .foreign import is_graph_signal
 from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
-from .langgraph_context import enter_langgraph
+from .langgraph_context import langgraph_context
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
 from .middleware_context import ToolCallRequest, runtime_in, state_in
@@ -65,14 +65,14 @@ class WrappedTool(ToolLayer):
 
     async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
-        enter_langgraph(ctx)
-        if self.hooks:
-            return await MiddlewareEntry(self, ctx, bound).run()
-        try:
-            given = read_result(self.name, await run_inside(ctx, self.inner, bound))
-        except Exception as error:
-            check_signal(self.name, error)
-            raise
+        with langgraph_context(ctx):
+            if self.hooks:
+                return await MiddlewareEntry(self, ctx, bound).run()
+            try:
+                given = read_result(self.name, await run_inside(ctx, self.inner, bound))
+            except Exception as error:
+                check_signal(self.name, error)
+                raise
         return body_output(ctx, given) if isinstance(given, ToolMessage | Command) else given
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.runnables.config import var_child_runnable_config
@@ -33,8 +35,9 @@ class Scratchpad:
         return len(self.resume) - 1
 
 
-def set_graph_config(config: Any, runtime: Runtime) -> None:
-    """Set LangGraph's config for the rest of the current task."""
+@contextmanager
+def graph_config(config: Any, runtime: Runtime) -> Iterator[None]:
+    """Set LangGraph's config in a `with` block."""
     from langgraph.runtime import Runtime as GraphRuntime
 
     base: Any = var_child_runnable_config.get() or config
@@ -43,4 +46,9 @@ def set_graph_config(config: Any, runtime: Runtime) -> None:
     own = {SCRATCHPAD: Scratchpad(), SEND: lambda writes: None, RUNTIME: GraphRuntime(**known)}
     configurable = {**(base.get("configurable") or {}), **config["configurable"], **own}
     made: Any = {**base, "configurable": configurable}
-    var_child_runnable_config.set(made)
+    token = var_child_runnable_config.set(made)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+        configurable.clear()  # timers that were set in the block hold its context variables

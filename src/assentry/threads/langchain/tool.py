@@ -26,7 +26,7 @@ from ...definitions.tool import Tool
 from ...errors import InvalidArguments, InvalidDefinition
 from ...schema.parameters import Parameters
 from ..args_schema import find_slots, model_hints, model_parameters, written_parameters
-from ..injection import Slot
+from ..injection import Slot, config_in
 
 CALLBACKS = frozenset(("run_manager", "callbacks"))
 """Parameters that LangChain fills in itself."""
@@ -79,7 +79,7 @@ class LangChainTool(Tool):
         """Call the tool with a `ToolCall`, so that it returns its own message."""
         filled = {name: slot(ctx) for name, slot in self.slots.items() if slot.kind in ("state", "store", "runtime")}
         call = {"name": self.given.name, "args": {**bound, **filled}, "id": ctx.call_id, "type": "tool_call"}
-        config = var_child_runnable_config.get()
+        config: Any = var_child_runnable_config.get() or config_in(ctx)
         if self.awaits:
             return await self.given.ainvoke(call, config)
         return await in_thread(functools.partial(self.given.invoke, call, config))
