@@ -254,3 +254,31 @@ async def test_an_edit_of_a_call_of_langchains_tool_is_checked() -> None:
     edit = {"type": "edit", "edited_action": {"name": "draw", "args": {"size": 5}}}
     result = await agent.ainvoke(decide(edit), thread())
     assert result["messages"][2].artifact == {"size": 5}
+
+
+async def test_callbacks_hear_of_a_tool_once_and_of_what_it_calls() -> None:
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.runnables import RunnableLambda
+
+    heard: list[str] = []
+
+    class Handler(BaseCallbackHandler):
+        def on_tool_start(self, serialized: Any, input_str: str, **kwargs: Any) -> None:
+            heard.append(serialized["name"])
+
+        def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
+            heard.append(kwargs["name"])
+
+        def on_tool_end(self, output: Any, **kwargs: Any) -> None:
+            heard.append(output.content)
+
+    @tool
+    def act() -> Any:
+        """Act."""
+        asked = interrupt("sure?")
+        return RunnableLambda(lambda value: value, name="part").invoke(asked)
+
+    agent = agent_with(act, call("act"), "ok")
+    await agent.ainvoke(say("go"), thread())
+    await agent.ainvoke(Command(resume="yes"), {**thread(), "callbacks": [Handler()]})
+    assert heard == ["agent", "tools", "act", "part", "yes", "model"]
