@@ -27,6 +27,8 @@ class LayerReply(ModelResponse):
 
     update: Raw = NOTHING
     """A JSON list of objects, in order."""
+    tools: tuple[Any, ...] = ()
+    """The tools that the code offered to the model beside the agent's own."""
 
 
 class ModelLayer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -106,6 +107,7 @@ def create_agent(
         reset_tool_choice=not ending,
         direct=frozenset(direct),
         ending=frozenset(ending),
+        make_tool=functools.partial(_add_tool, around, gates, checkpointer is not None),
         memory=_memory(store),
         speaks_langchain=any(
             is_langchain(each) for given in (tools, *(each.tools for each in around)) for each in given or ()
@@ -126,8 +128,27 @@ def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[Hu
     for each in around:
         tools += _tools(f"{type(each).__name__}.tools", each.tools)
     for gate in gates:
-        tools = gate.apply(tools)
+        tools = gate.apply(tools, dynamic=any(map(_may_add_tools, around)))
     return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
+
+
+def _may_add_tools(middleware: AgentMiddleware) -> bool:
+    """Return True if a middleware may offer tools at run time: it is around the model and around the tools."""
+    return all(hooks_of([middleware], name) for name in ("wrap_model_call", "wrap_tool_call"))
+
+
+def _add_tool(
+    around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware], kept: bool, given: Any
+) -> Tool:
+    """Return what a middleware offers at run time as a tool, with the approval rules and the hooks around it."""
+    tool = _tool(given)
+    if tool.kind != "tool":
+        raise InvalidDefinition(f"A middleware offers {described(given)} at run time; give it to create_agent.")
+    for gate in gates:
+        [tool] = gate.apply([tool], dynamic=True)
+    if tool.needs_approval is not False and not kept:
+        raise InvalidDefinition(_nobody(tool))
+    return wrap_tool(tool, hooks_of(around, "wrap_tool_call"))
 
 
 def _is_of_langchain(tools: Any) -> bool:
@@ -180,8 +201,12 @@ def _check_free(agent: Agent[Any]) -> None:
     for placed in AgentGraph(agent).all_placed():
         for tool in placed.tools.values():
             if tool.needs_approval is not False:
-                raise InvalidDefinition(
-                    f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
-                    "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another, or "
-                    "is invoked by one, give checkpointer=True: what it asks comes up in the other's threads."
-                )
+                raise InvalidDefinition(_nobody(tool))
+
+
+def _nobody(tool: Tool) -> str:
+    return (
+        f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
+        "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another, or is invoked by one, "
+        "give checkpointer=True: what it asks comes up in the other's threads."
+    )

@@ -102,15 +102,19 @@ class ToolCallRequest:
         return self._state
 
     def override(self, **changes: Any) -> ToolCallRequest:
-        """Return a copy with another `tool_call`, `state` or `runtime`. The name in `tool_call` selects the tool."""
-        parts = {"tool_call": self.tool_call, "state": self._state, "runtime": self.runtime}
+        """Return a copy with another `tool_call`, `tool`, `state` or `runtime`.
+
+        The name in `tool_call` selects the tool. A `tool` is one of the agent's, or one that a middleware has offered
+        to the model at run time; a call of another tool than the approved one is judged anew.
+        """
+        parts = {"tool_call": self.tool_call, "tool": self.tool, "state": self._state, "runtime": self.runtime}
         other = sorted(changes.keys() - parts.keys())
         if other:
             raise UsageError(
                 f"A request to run a tool has no {other[0]!r} that could be changed; it has {', '.join(parts)}. For "
                 "another tool of the agent's, change the name in tool_call."
             )
-        return ToolCallRequest(tool=self.tool, **{**parts, **changes})
+        return ToolCallRequest(**{**parts, **changes})
 
 
 def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:

@@ -49,7 +49,7 @@ class ModelRequest(Struct, Generic[C]):
     messages: list[Message]
     system_prompt: str | None
     tools: list[Tool]
-    """The tools that the model is offered. A middleware may offer fewer, and no others."""
+    """The tools that the model is offered. A middleware may offer fewer, and others, which are judged like them."""
     model: Model
     state: State
     runtime: Runtime[C]
@@ -116,7 +116,9 @@ class Asking:
         scope = scope_of(ctx)
         run = scope.run_at(hook.path)
         placed = scope.graph.agent_at(run.agent)
-        self.agent, self.tools = placed.agent, list(placed.tools.values())
+        self.agent = placed.agent
+        added = self.agent.added if isinstance(self.agent, ThreadedAgent) else {}
+        self.tools = [tool for name, tool in placed.tools.items() if name not in added]
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.runs = [*(() if hook.path else scope.journal.before), run]
@@ -127,6 +129,8 @@ class Asking:
         """The input messages before any hook ran."""
         self.raw: dict[str, list[Item]] = {}
         """The items of the model's own messages, by message id."""
+        self.added: dict[str, Tool] = {}
+        """The tools that middleware offers beside the agent's own, by name."""
         self.usage = f.Usage()
         self.response_id: str | None = None
         self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
@@ -165,7 +169,13 @@ class Asking:
                 jump = await self._run("after_agent")
             if jump != "model":
                 self._show_updates()
-                return LayerReply(self._items(), self.usage, self.response_id, update=self.state.update())
+                return LayerReply(
+                    self._items(),
+                    self.usage,
+                    self.response_id,
+                    update=self.state.update(),
+                    tools=tuple(self.added.values()),
+                )
             self._drop_calls()
         raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
 
@@ -271,6 +281,7 @@ class Asking:
         id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
         if kept is not None:
             reply = convert(kept, Response)
+            self._names(asked.tools, {spec.name: spec for spec in request.tools})
         else:
             self.raw[id] = []  # reserves the id: a concurrent model call must get another
             try:
@@ -299,6 +310,23 @@ class Asking:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
 
+    def _names(self, tools: Sequence[Any], offered: dict[str, Any]) -> list[str]:
+        """Return the names of the tools that a middleware offers; add those that the agent does not have."""
+        names: list[str] = []
+        own = {tool.name for tool in self.tools}
+        for tool in tools:
+            name = tool if isinstance(tool, str) else getattr(tool, "name", None)
+            if name not in offered:
+                if name in own or isinstance(tool, str) or not isinstance(self.agent, ThreadedAgent):
+                    raise UsageError(
+                        f"A middleware offers {described(tool)}, which is not offered to the model now. Leave it out."
+                    )
+                added = self.agent.add_tool(tool)
+                name, offered[added.name] = added.name, added.spec
+                self.added[added.name] = added
+            names.append(name)
+        return names
+
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
         """Return the runtime's request with the changes of the middleware."""
         if same and not self.state.edited:
@@ -307,13 +335,7 @@ class Asking:
             self.raw = {**items_by_message(self.runs), **self.raw}
             heard = self._accepted(asked.messages)
         offered = {spec.name: spec for spec in request.tools}
-        names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
-        if not offered.keys() >= set(names):
-            other = next(tool for tool, name in zip(asked.tools, names, strict=True) if name not in offered)
-            raise UsageError(
-                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}. Give it to "
-                "create_agent, and leave it out of the requests that are to go without it."
-            )
+        specs = tuple(offered[name] for name in self._names(asked.tools, offered))
         more = asked.model_settings
         if isinstance(more, dict) and more.keys() <= set(ModelSettings.__struct_fields__):
             more = ModelSettings(**more)
@@ -326,7 +348,7 @@ class Asking:
             request,
             instructions=asked.system_prompt,
             input=heard,
-            tools=tuple(offered[name] for name in names if name is not None),
+            tools=specs,
             settings=settings,
         )
 

@@ -148,6 +148,7 @@ class MiddlewareEntry:
             raise UsageError(
                 f'The handler takes the request, with a tool_call {{"name", "args"}}; got {described(call)}.'
             )
+        self._check_tool(name, request.tool)
         tool = await self._tool(name)
         if tool is None:
             return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
@@ -212,6 +213,21 @@ class MiddlewareEntry:
         if tool is not None and not await is_tool_enabled(scope, tool, placed.agent):
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
+
+    def _check_tool(self, name: str, given: Any) -> None:
+        """Raise `UsageError` if a hook has put a tool into its request that the agent does not have."""
+        own = self.tool.inner
+        if given is None or given is own:
+            return
+        tool = scope_of(self.ctx).graph.of(self.body.state).tools.get(name)
+        agent = self.ctx.agent
+        made_from = agent.added.get(name, (None,))[0] if isinstance(agent, ThreadedAgent) else None
+        known = (tool, getattr(tool, "inner", None), getattr(getattr(tool, "inner", None), "given", None), made_from)
+        if not any(given is each for each in known if each is not None):
+            raise UsageError(
+                f"wrap_tool_call gives {described(given)} for a call of {name!r}, which is not the tool that the model "
+                "was offered; nothing ran. Offer it in wrap_model_call, or give it to create_agent."
+            )
 
     def _check_first_run(self, tool: Tool) -> None:
         if tool.name in self.ran and not tool.idempotent:
