@@ -163,3 +163,10 @@ async def test_only_answers_are_given_to_a_thread() -> None:
     for given in ({"update": {"messages": []}}, {"goto": "tools"}, {"resume": 1, "update": {"a": 1}}):
         with pytest.raises(UsageError, match="nothing else"):
             await agent.ainvoke(Command(**given), thread())
+
+
+async def test_a_list_of_blocks_is_the_content_of_a_message() -> None:
+    blocks = [{"type": "text", "text": "A cat"}, {"type": "image", "base64": "aGk=", "mime_type": "image/png"}]
+    agent = create_agent(Paired([call("act"), "ok"]), [giving(lambda id: blocks)], checkpointer=InMemorySaver())
+    message = (await agent.ainvoke(say("go"), thread()))["messages"][2]
+    assert (message.content, message.name) == (blocks, "act")

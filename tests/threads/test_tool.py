@@ -45,6 +45,7 @@ def test_a_tool_says_what_it_is() -> None:
         "q": {"type": "string", "description": "the words"},
         "n": {"type": "integer", "default": 2},
     }
+    assert search.tool_call_schema.model_json_schema()["properties"] == search.args
 
 
 async def test_a_tool_is_called_by_hand() -> None:

@@ -35,7 +35,7 @@ async def test_a_tool_may_give_a_message(status: Any, middleware: Any) -> None:
         return ToolMessage("no such row", tool_call_id="", status=status)
 
     message = await first(find, middleware)
-    assert (message.content, message.status, message.name) == ("no such row", status, "find")
+    assert (message.content, message.status, message.name) == ("no such row", status, None)
 
 
 @pytest.mark.parametrize("middleware", AROUND, ids=["alone", "wrapped"])

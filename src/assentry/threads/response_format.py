@@ -43,6 +43,10 @@ class ToolStrategy:
             `InvalidOutput`.
     """
 
+    schema: Any = None
+    tool_message_content: str | None = None
+    handle_errors: HandleErrors = True
+
     def __init__(
         self, schema: Any, *, tool_message_content: str | None = None, handle_errors: HandleErrors = True
     ) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from ..core import allowed
 from ..core.transcript import value_text
 from ..core.wording import described
@@ -46,6 +48,13 @@ class ThreadTool(FunctionTool):
         """The schemas of the arguments, by their names."""
         found: dict[str, Any] = self.params_json_schema.get("properties", {})
         return found
+
+    @property
+    def tool_call_schema(self) -> type[BaseModel]:
+        """A pydantic model whose `model_json_schema()` is the schema of the arguments that a model fills in."""
+        schema = {"title": self.name, "description": self.description, **self.params_json_schema}
+        parts = {"__doc__": self.description, "model_json_schema": classmethod(lambda cls, **options: schema)}
+        return type(self.name, (BaseModel,), parts)
 
     async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Call the function; a pair of content and artifact becomes a message."""

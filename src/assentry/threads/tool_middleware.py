@@ -270,7 +270,7 @@ class MiddlewareEntry:
         if isinstance(value, Command):
             return value
         if isinstance(value, ToolMessage):
-            value.tool_call_id, value.name = value.tool_call_id or self.ctx.call_id, value.name or name
+            value.tool_call_id = value.tool_call_id or self.ctx.call_id
             return self._shown(value)
         text = value if isinstance(value, str) else value_text(output_json(value)[0])
         made = ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, artifact=value)

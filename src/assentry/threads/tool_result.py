@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.facts import decode
@@ -35,7 +36,18 @@ def read_result(tool: str, value: Any) -> Any:
         return value
     if isinstance(value, list | tuple) and value and all(map(_is_result, value)):
         return _join_results(tool, [_own(each) for each in value])
+    if isinstance(value, list) and value and all(map(_is_block, value)):
+        return ToolMessage(value, name=tool)
     return _own(value) if _is_result(value) else value
+
+
+def _is_block(value: Any) -> bool:
+    """Return True for a block of a message's content."""
+    return isinstance(value, dict) and value.get("type") in BLOCKS
+
+
+BLOCKS = ("text", "image", "image_url", "file", "document", "search_result")
+"""The types of blocks that a tool may return as a list, in the place of a message with them."""
 
 
 def _is_result(value: Any) -> bool:
@@ -101,7 +113,7 @@ def body_output(ctx: ToolContext[Any], given: ToolMessage | Command) -> BodyOutp
     schema = agent.state_schema if isinstance(agent, ThreadedAgent) else EMPTY
     recorded = schema.check_update(whose, update)
     keep_untracked(scope_of(ctx).journal, schema, update)
-    return message_output(tool, call_id, own[0])._replace(
+    return message_output(tool, call_id, replace(own[0], name=tool))._replace(
         update=output_json([recorded])[0] if recorded else f.NOTHING,
         said=_said(whose, [each for each in messages if each is not own[0]]),
     )
@@ -128,14 +140,16 @@ def message_output(tool: str, call_id: str, given: ToolMessage) -> BodyOutput:
             f"{call_id!r}, as runtime.tool_call_id."
         )
     failed = given.status == "error"
-    more: State = {name: value for name in KEPT if (value := getattr(given, name)) not in (None, {}, tool)}
+    more: State = {name: value for name in KEPT if (value := getattr(given, name)) not in (None, {})}
+    if given.name != tool:
+        more["name"] = given.name
     if not isinstance(given.content, str):
         more["content"] = given.content
     value = given.text if failed else model_content(given.content)
     return BodyOutput(value, failed, more=output_json(more)[0] if more else f.NOTHING)
 
 
-KEPT = ("id", "name", "artifact", "additional_kwargs", "response_metadata")
+KEPT = ("id", "artifact", "additional_kwargs", "response_metadata")
 """The fields of a tool's message that are kept beside its output."""
 
 
