@@ -1,6 +1,6 @@
 """Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store."""
 
-from .agent import StateSnapshot, ThreadAgent
+from .agent import ThreadAgent
 from .create import create_agent
 from .interrupts import (
     ActionRequest,
@@ -39,10 +39,13 @@ from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
 __all__ = [
+    "END",
     "REMOVE_ALL_MESSAGES",
+    "START",
     "AIMessage",
     "AIMessageChunk",
     "ActionRequest",
@@ -69,6 +72,7 @@ __all__ = [
     "OmitFromOutput",
     "Overwrite",
     "PostgresSaver",
+    "PregelTask",
     "PrivateStateAttr",
     "RemoveMessage",
     "ReviewConfig",
@@ -76,6 +80,7 @@ __all__ = [
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StateUpdate",
     "SystemMessage",
     "ThreadAgent",
     "ToolCall",
