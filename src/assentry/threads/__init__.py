@@ -38,7 +38,16 @@ from .middleware import (
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
-from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .saver import (
+    AsyncPostgresSaver,
+    AsyncSqliteSaver,
+    CheckpointTuple,
+    InMemorySaver,
+    MemorySaver,
+    PostgresSaver,
+    Saver,
+    SqliteSaver,
+)
 from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
@@ -55,6 +64,7 @@ __all__ = [
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
+    "CheckpointTuple",
     "Command",
     "EditedAction",
     "HITLDecision",
@@ -65,6 +75,7 @@ __all__ = [
     "InMemorySaver",
     "Interrupt",
     "InterruptOnConfig",
+    "MemorySaver",
     "Message",
     "ModelRequest",
     "ModelResponse",
