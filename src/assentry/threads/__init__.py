@@ -1,18 +1,16 @@
-"""Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store."""
+"""Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store.
+
+LangChain's ready-made middleware, and other names of its own, are imported from the installed library on first use. A
+name that is not here says why, and what to do instead.
+"""
+
+import sys
+import typing
 
 from .agent import ThreadAgent
 from .create import create_agent
-from .interrupts import (
-    ActionRequest,
-    Command,
-    EditedAction,
-    HITLDecision,
-    HITLRequest,
-    HITLResponse,
-    Interrupt,
-    ReviewConfig,
-    interrupt,
-)
+from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
+from .interrupts import Command, Interrupt, interrupt
 from .message import (
     REMOVE_ALL_MESSAGES,
     AIMessage,
@@ -37,7 +35,21 @@ from .middleware import (
 )
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
 from .model import ModelRequest, ModelResponse
-from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .review import (
+    Action,
+    ActionRequest,
+    ApproveDecision,
+    DecisionType,
+    EditDecision,
+    HITLDecision,
+    HITLRequest,
+    HITLResponse,
+    InterruptMode,
+    RejectDecision,
+    RespondDecision,
+    ReviewConfig,
+    ToolApprovalRequest,
+)
 from .saver import (
     AsyncPostgresSaver,
     AsyncSqliteSaver,
@@ -51,22 +63,28 @@ from .saver import (
 from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
+if typing.TYPE_CHECKING:
+    from .langchain.typed import *
+
 __all__ = [
     "END",
     "REMOVE_ALL_MESSAGES",
     "START",
     "AIMessage",
     "AIMessageChunk",
+    "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
     "AnyMessage",
+    "ApproveDecision",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
     "CheckpointTuple",
     "Command",
-    "EditedAction",
+    "DecisionType",
+    "EditDecision",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -74,6 +92,7 @@ __all__ = [
     "HumanMessage",
     "InMemorySaver",
     "Interrupt",
+    "InterruptMode",
     "InterruptOnConfig",
     "MemorySaver",
     "Message",
@@ -85,7 +104,9 @@ __all__ = [
     "PostgresSaver",
     "PregelTask",
     "PrivateStateAttr",
+    "RejectDecision",
     "RemoveMessage",
+    "RespondDecision",
     "ReviewConfig",
     "Runtime",
     "Saver",
@@ -94,6 +115,7 @@ __all__ = [
     "StateUpdate",
     "SystemMessage",
     "ThreadAgent",
+    "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
@@ -107,3 +129,22 @@ __all__ = [
     "wrap_model_call",
     "wrap_tool_call",
 ]
+
+
+def _find(name: str) -> typing.Any:
+    """Return a name of LangChain's own, or say why there is none."""
+    from .absent import find_name
+
+    # `hasattr` needs an AttributeError, whose words an import statement would not show.
+    imported = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+    return find_name(name, __all__, imported)
+
+
+if not typing.TYPE_CHECKING:
+    __getattr__ = _find
+
+
+def __dir__() -> list[str]:
+    from .langchain.export import EXPORTS
+
+    return sorted({*globals(), *EXPORTS})

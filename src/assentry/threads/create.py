@@ -15,11 +15,10 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
-from .interrupts import PREFIX
+from .human_in_the_loop import HumanInTheLoopMiddleware
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
-from .policy import HumanInTheLoopMiddleware
 from .saver import store_of
 from .schema import ContextSchema
 from .state import StateSchema
@@ -73,7 +72,7 @@ def create_agent(
         _all_tools(tools, around, gates),
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
-        description_prefix=gates[0].description_prefix if gates else PREFIX,
+        **(gates[0].agent_options() if gates else {}),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )

@@ -27,15 +27,6 @@ def tool_call(name: Any, args: Any, id: Any) -> ToolCall:
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
-class MessageText(str):
-    """The text of a message. Calling it returns it: in LangChain `text` was a method before it was a property."""
-
-    __slots__ = ()
-
-    def __call__(self) -> str:
-        return str(self)
-
-
 class MessageClass(StructMeta):
     """The class of message classes: a message of LangChain is an instance of ours with the same name."""
 
@@ -79,9 +70,9 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """What the provider says of the reply, such as the reason why it ended."""
 
     @property
-    def text(self) -> MessageText:
+    def text(self) -> str:
         """The text of the content."""
-        return MessageText(content_text(self.content))
+        return content_text(self.content)
 
     @property
     def content_blocks(self) -> list[dict[str, Any]]:

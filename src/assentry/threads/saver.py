@@ -6,7 +6,6 @@ Checkpoints are not stored: they are derived from the runs of a thread; see `thr
 from __future__ import annotations
 
 import functools
-import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -197,7 +196,8 @@ async def _one(thread: str) -> AsyncIterator[str]:
 
 def _shown(runs: Sequence[Run]) -> dict[str, Any]:
     messages: Sequence[Message] = messages_of(runs)
-    return {"messages": messages, "__interrupt__": interrupts(runs[-1], lambda state: PREFIX) if runs[-1].open else ()}
+    waiting = interrupts(runs[-1], lambda state: PREFIX, lambda state, name: None) if runs[-1].open else ()
+    return {"messages": messages, "__interrupt__": waiting}
 
 
 def _as_tuple(snapshot: StateSnapshot) -> CheckpointTuple:
@@ -239,7 +239,7 @@ class SqliteSaver(Saver):
             of its own. With a connection to a database in memory, threads are kept in the memory of this process.
     """
 
-    def __init__(self, conn: str | Path | sqlite3.Connection | Any) -> None:
+    def __init__(self, conn: str | Path | Any) -> None:
         super().__init__(lambda: _sqlite_store(conn))
 
     @classmethod
@@ -283,6 +283,8 @@ def _sqlite_store(given: Any) -> stores.Store:
     """Return the store of an SQLite file, or of the file of a connection."""
     if isinstance(given, str | Path):
         return stores.SQLiteStore(given)
+    import sqlite3  # a program that keeps threads in memory does not load it
+
     try:
         if isinstance(given, sqlite3.Connection):
             cursor = given.cursor()

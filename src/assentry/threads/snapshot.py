@@ -186,8 +186,9 @@ def next_steps(run: Run, gated: bool = False) -> tuple[str, ...]:
     """Return the step that is due; with `gated`, a person is to be asked about a call that is not judged yet."""
     waiting = pending(run)
     if waiting:
-        state = waiting[0].states[0][1]
-        return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
+        first, state = waiting[0], waiting[0].states[0][1]
+        by_gate = first.decides and not first.alone
+        return ((GATE if by_gate else "model" if state.call.kind == "hook" else "tools"),)
     tools = GATE if gated else "tools"
     if run.closed is None and (run.cancelled is not None or exhausted(run)):  # due as soon as somebody goes on
         return (tools,) if run.open else ("model",) if run.concluded is None else ()
