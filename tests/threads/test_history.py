@@ -10,7 +10,7 @@ import pytest
 from assentry import RunNotFound, UsageError
 from assentry.testing import call
 from assentry.threads import AgentState, InMemorySaver, PregelTask, StateSnapshot, create_agent, interrupt
-from tests.threads.support import Paired, decide, office, only, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 
 GATE = "HumanInTheLoopMiddleware.after_model"
 
@@ -20,7 +20,7 @@ def nexts(agent: Any, **options: Any) -> list[tuple[str, ...]]:
 
 
 async def test_each_step_of_a_run_is_a_snapshot_newest_first() -> None:
-    agent, _ = office(call("read_data"), "Rows.")
+    agent = create_agent(Paired([call("read_data"), "Rows."]), Ran().tools(), checkpointer=InMemorySaver())
     await agent.ainvoke(say("look"), thread())
     found = [each async for each in agent.aget_state_history(thread())]
     assert [each.next for each in found] == [(), ("model",), ("tools",), ("model",), ("__start__",)]
@@ -75,7 +75,7 @@ async def test_the_history_goes_over_all_runs_and_its_ids_grow() -> None:
     found = list(agent.get_state_history(thread()))
     ids = [each.config["configurable"]["checkpoint_id"] for each in found]
     assert ids == sorted(ids, reverse=True) and len(set(ids)) == 9
-    assert [each.metadata["step"] for each in found if each.metadata] == list(range(7, -2, -1))
+    assert [each.metadata["step"] for each in found if each.metadata] == [10, 8, 7, 6, 4, 3, 2, 0, -1]
     assert [each.parent_config for each in found] == [each.config for each in found[1:]] + [None]
 
 

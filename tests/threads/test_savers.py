@@ -128,6 +128,8 @@ def test_a_closed_connection_and_what_is_none_are_refused(tmp_path: Path) -> Non
     for wrong in (7, object()):
         with pytest.raises(UsageError):
             office("ok", checkpointer=PostgresSaver(wrong))
+        with pytest.raises(UsageError, match="serde"):
+            InMemorySaver(serde=wrong)
 
 
 async def test_an_async_connection_names_its_file_too(tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ async def test_a_saver_shows_the_checkpoints_of_a_thread() -> None:
     assert [each.checkpoint["channel_values"]["messages"] for each in found] == [
         each.values["messages"] for each in history
     ]
-    assert [each.metadata for each in found] == [each.metadata for each in history]
+    assert [each.metadata["source"] for each in found] == ["loop"] * 5 + ["input"]
     assert await saver.aget_tuple(found[2].config) == found[2]
     assert saver.get(found[2].config) == found[2].checkpoint == await saver.aget(found[2].config)
     assert list(saver.list(thread(), limit=1)) == found[:1]

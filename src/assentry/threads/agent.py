@@ -338,7 +338,9 @@ class ThreadAgent:
         return at
 
     def _history(self, config: Any) -> ThreadHistory:
-        return ThreadHistory(self._check_store(), thread_of(config), self._show, self._is_gated)
+        return ThreadHistory(
+            self._check_store(), thread_of(config), self._show, self._is_gated if self._gated else None
+        )
 
     def _is_gated(self, run: Run) -> bool:
         """Return True if a call that is not judged yet is one of a tool that needs approval."""

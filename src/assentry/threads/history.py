@@ -33,10 +33,13 @@ Show = Callable[[Sequence[Run]], dict[str, Any]]
 
 
 class ThreadHistory:
-    """The points of a thread. Runs are read when they are needed, each once."""
+    """The points of a thread. Runs are read when they are needed, each once.
 
-    def __init__(self, store: Store, thread: str, show: Show, gates: Callable[[Run], bool] = lambda run: False) -> None:
-        self.store, self.thread, self._show, self._gates = store, thread, show, gates
+    `gate` says if a person is to be asked about a call that is not judged yet; None for an agent without a gate.
+    """
+
+    def __init__(self, store: Store, thread: str, show: Show, gate: Callable[[Run], bool] | None = None) -> None:
+        self.store, self.thread, self._show, self._gate = store, thread, show, gate
         self._folded: dict[str, Run | None] = {}
 
     async def stored(self, number: int) -> Stored | None:
@@ -100,10 +103,10 @@ class ThreadHistory:
         run = replay(facts) if facts else None
         state = self._show([*before, run or Run()])
         waiting: tuple[Interrupt, ...] = tuple(state.pop("__interrupt__", ()))
-        steps = (START,) if run is None else next_steps(run, self._gates(run))
+        steps = (START,) if run is None else next_steps(run, self._gate is not None and self._gate(run))
         metadata = {
             "source": "loop" if earlier is not None else _source(stored.facts),
-            "step": step_of(before, run),
+            "step": step_of(before, run, self._gate is not None),
             "parents": {},
             "run_id": stored.record.id,
         }

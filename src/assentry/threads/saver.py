@@ -39,6 +39,7 @@ class CheckpointTuple(NamedTuple):
     checkpoint: dict[str, Any]
     """The point: "id", "ts" (its time) and "channel_values" (its messages)."""
     metadata: dict[str, Any]
+    """As in `StateSnapshot`; a saver knows no agent, so that its steps are counted without a gate's."""
     parent_config: dict[str, Any] | None = None
     pending_writes: Sequence[tuple[str, str, Any]] = ()
     """The open interrupts, as `(task id, "__interrupt__", interrupts)`."""
@@ -225,9 +226,10 @@ class _Done:
 
 
 class InMemorySaver(Saver):
-    """A saver in the memory of this process; threads end with the process."""
+    """A saver in the memory of this process; threads end with the process. `factory` changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, serde: None = None, factory: Any = None) -> None:
+        _check_no_serializer(serde)
         super().__init__(stores.MemoryStore)
 
 
@@ -239,7 +241,8 @@ class SqliteSaver(Saver):
             of its own. With a connection to a database in memory, threads are kept in the memory of this process.
     """
 
-    def __init__(self, conn: str | Path | Any) -> None:
+    def __init__(self, conn: str | Path | Any, *, serde: None = None) -> None:
+        _check_no_serializer(serde)
         super().__init__(lambda: _sqlite_store(conn))
 
     @classmethod
@@ -257,18 +260,20 @@ class PostgresSaver(Saver):
     Args:
         conn: The address, or a connection or pool of psycopg, whose address and password are used. The saver makes
             connections of its own.
+        pipe: Accepted, and not used: the facts of a step are written together.
     """
 
-    def __init__(self, conn: str | Any) -> None:
+    def __init__(self, conn: str | Any, pipe: Any = None, serde: None = None) -> None:
+        _check_no_serializer(serde)
         super().__init__(lambda: stores.PostgresStore(conn) if isinstance(conn, str) else stores.PostgresStore.at(conn))
 
     @classmethod
-    def from_conn_string(cls, conn_string: str, *, pipeline: bool = False) -> Self:
+    def from_conn_string(cls, conn_string: str, *, pipeline: bool = False, serde: None = None) -> Self:
         """Make a saver to use as a context manager: `with PostgresSaver.from_conn_string(url) as saver`.
 
         `pipeline` changes nothing: the facts of a step are written together.
         """
-        return cls(conn_string)
+        return cls(conn_string, serde=serde)
 
 
 AsyncSqliteSaver = SqliteSaver
@@ -277,6 +282,11 @@ AsyncPostgresSaver = PostgresSaver
 """Another name of `PostgresSaver`, which works in sync and async programs."""
 MemorySaver = InMemorySaver
 """Another name of `InMemorySaver`."""
+
+
+def _check_no_serializer(serde: Any) -> None:
+    if serde is not None:
+        raise UsageError(f"Threads are stored as JSON and need no serializer; leave serde out. Got {described(serde)}.")
 
 
 def _sqlite_store(given: Any) -> stores.Store:

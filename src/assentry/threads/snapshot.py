@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..core import facts as f
 from ..core.fold import fold
+from ..core.rules import ASKED, NEW
 from ..core.run import Run, Turn, exhausted, owed, status
 from ..core.wording import described
 from ..errors import UsageError
@@ -171,15 +172,16 @@ def _ends_step(run: Run, fact: f.AnyFact) -> bool:
     return isinstance(fact, f.Concluded | f.Said)
 
 
-def step_of(before: Sequence[Run], run: Run | None) -> int:
-    """Return the number of a point's step over the whole thread; the first input has -1."""
-    earlier = sum(2 + _steps(each) for each in before) - 1
-    return earlier if run is None else earlier + 1 + _steps(run)
+def step_of(before: Sequence[Run], run: Run | None, gated: bool) -> int:
+    """Return the number of a point's step over the whole thread; the first input has -1, and a gate is a step too."""
+    earlier = sum(2 + _steps(each, gated) for each in before) - 1
+    return earlier if run is None else earlier + 1 + _steps(run, gated)
 
 
-def _steps(run: Run) -> int:
+def _steps(run: Run, gated: bool) -> int:
     turns = [entry for entry in run.entries if type(entry) is Turn and type(entry.reply) is f.Replied]
-    return len(turns) + sum(bool(turn.calls) and not turn.pending for turn in turns)
+    judged = sum(not any(state.phase in (NEW, ASKED) for state in turn.calls) for turn in turns) if gated else 0
+    return len(turns) + judged + sum(bool(turn.calls) and not turn.pending for turn in turns)
 
 
 def next_steps(run: Run, gated: bool = False) -> tuple[str, ...]:
