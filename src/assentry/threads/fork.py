@@ -30,7 +30,7 @@ from ..store.store import Store
 from .history import ThreadHistory, no_point
 from .message import REMOVE_ALL_MESSAGES, AIMessage, Message, RemoveMessage, ToolMessage
 from .message_items import alike, as_list, given_message, items_of, messages_from
-from .snapshot import COPIED, END, START, ThreadPoint, next_steps, opening_facts
+from .snapshot import END, START, ThreadPoint, next_steps, opening_facts
 from .state import State
 from .stream import GATE
 from .threaded_agent import ThreadedAgent
@@ -223,7 +223,8 @@ class ForkDraft:
                 calls.append(f.Call(id, name, number, tool.kind, tool.fingerprint))
         items += [item for each in mine for item in _kept(each, raw)]
         more = [item for each in later for item in _kept(each, raw)]
-        reply = f.Replied(output_json(items)[0], calls=tuple(calls), note=COPIED)
+        is_known = any(said is each for each in self._known)
+        reply = f.Replied(output_json(items)[0], calls=tuple(calls), note=f.COPIED_REPLY if is_known else f.GIVEN_REPLY)
         return [self._definition(), reply, *([f.Said(input_json(more))] if more else [])]
 
     def _last_calls(self) -> list[CallState]:

@@ -21,8 +21,10 @@ from ..errors import UsageError
 from .interrupts import Interrupt, pending
 from .stream import GATE
 
-START, END = "__start__", "__end__"
-"""The names of the steps before the first and after the last one."""
+START = "__start__"
+"""The name of the step before the first."""
+END = "__end__"
+"""The name of the step after the last."""
 _ID = re.compile(r"([0-9]{6,18})-([0-9]{6,18})")
 
 
@@ -111,8 +113,8 @@ def forked_point(forked: str | None, thread: str) -> ThreadPoint | None:
 
 # -- points of a journal ----------------------------------------------------------------------------
 
-COPIED = "Copied from the point that this run was forked from."
-"""The note of a reply that a fork has copied: its model was not asked again."""
+FORKED = (f.COPIED_REPLY, f.GIVEN_REPLY)
+"""The notes of a reply with which a fork begins."""
 STARTS = (f.Started, f.Finished, f.Told, f.HandedOff, f.Began)
 """The facts after which calls are not as the reply left them."""
 OUTCOMES = (f.Finished, f.Told, f.HandedOff)
@@ -125,7 +127,7 @@ def opening_facts(facts: Sequence[f.AnyFact]) -> int:
     if not isinstance(began, f.Began) or began.forked is None:
         return number
     reply = _after(facts, number, (f.Defined,))
-    if reply < len(facts) and isinstance(copied := facts[reply], f.Replied) and copied.note == COPIED:
+    if reply < len(facts) and isinstance(copied := facts[reply], f.Replied) and copied.note in FORKED:
         number = _after(facts, reply + 1, (f.Said,))
     return number + (number < len(facts) and isinstance(facts[number], f.Cancelled | f.Closed))
 
