@@ -50,6 +50,7 @@ from .review import (
     ReviewConfig,
     ToolApprovalRequest,
 )
+from .run_stream import AsyncGraphRunStream, GraphRunStream
 from .saver import (
     AsyncPostgresSaver,
     AsyncSqliteSaver,
@@ -62,6 +63,14 @@ from .saver import (
 )
 from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+from .stream_part import (
+    CustomStreamPart,
+    GraphOutput,
+    MessagesStreamPart,
+    StreamPart,
+    UpdatesStreamPart,
+    ValuesStreamPart,
+)
 
 if typing.TYPE_CHECKING:
     from .langchain.typed import *
@@ -78,13 +87,17 @@ __all__ = [
     "AgentState",
     "AnyMessage",
     "ApproveDecision",
+    "AsyncGraphRunStream",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
     "CheckpointTuple",
     "Command",
+    "CustomStreamPart",
     "DecisionType",
     "EditDecision",
+    "GraphOutput",
+    "GraphRunStream",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -96,6 +109,7 @@ __all__ = [
     "InterruptOnConfig",
     "MemorySaver",
     "Message",
+    "MessagesStreamPart",
     "ModelRequest",
     "ModelResponse",
     "OmitFromInput",
@@ -113,12 +127,15 @@ __all__ = [
     "SqliteSaver",
     "StateSnapshot",
     "StateUpdate",
+    "StreamPart",
     "SystemMessage",
     "ThreadAgent",
     "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
+    "UpdatesStreamPart",
+    "ValuesStreamPart",
     "after_agent",
     "after_model",
     "before_agent",

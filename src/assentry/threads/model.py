@@ -31,7 +31,7 @@ from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
 from .message import AIMessage, Message, SystemMessage, ToolMessage
 from .message_items import ai_message, as_list, call_item, entries_of, given_message, items_of, numbered_id
-from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
+from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks, nodes_of
 from .middleware_context import C, Runtime, runtime_in
 from .reply_state import ReplyState
 from .state import EMPTY, State
@@ -79,15 +79,22 @@ class ModelResponse(Struct):
     result: list[Message]
 
 
+class ReplyUpdates(Struct, frozen=True):
+    """The updates of the nodes of one reply."""
+
+    path: tuple[str, ...]
+    updates: list[tuple[str, State | None]]
+
+
 class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
     def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
         self.inner = model
-        self.hooks = {
-            name: hooks_of(middleware, name)
-            for name in ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
-        }
+        names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
+        self.hooks = {name: hooks_of(middleware, name) for name in names}
+        self.nodes = {name: nodes_of(middleware, name) for name in names}
+        """The names of the hooks in updates."""
 
     @property
     def name(self) -> str:
@@ -122,6 +129,8 @@ class Asking:
         self.usage = f.Usage()
         self.response_id: str | None = None
         self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
+        self.updates: list[tuple[str, State | None]] = []
+        """The updates of hooks and of the model, by the names of their nodes; for whoever reads a stream."""
 
     async def stream(self, request: Request) -> AsyncIterator[Item | Response]:
         """Yield the model's deltas as they arrive, and then the complete response."""
@@ -150,6 +159,7 @@ class Asking:
             if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
+                self._show_updates()
                 return LayerReply(self._items(), self.usage, self.response_id, update=self.state.update())
             self._drop_calls()
         raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
@@ -165,13 +175,13 @@ class Asking:
 
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
-        for hook in self.model.hooks[name]:
+        for node, hook in zip(self.model.nodes[name], self.model.hooks[name], strict=True):
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
             update = await call_hook(hook, state, runtime_in(self.ctx))
             self.hook.still_goes()
             self._take_changes(name, state.get("messages"), shown, before)
-            jump = self._take_update(name, update)
+            jump = self._take_update(name, node, update)
             if jump is not None:
                 return jump
         return None
@@ -189,25 +199,35 @@ class Asking:
             if shown[number] is not own:
                 self.state.replace(own, given_message(shown[number]))
 
-    def _take_update(self, name: str, update: Any) -> str | None:
+    def _take_update(self, name: str, node: str, update: Any) -> str | None:
         """Take the update of a hook into the state, and return the jump that it asks for."""
         if update is None:
+            self.updates.append((node, None))
             return None
         if not isinstance(update, dict):
             raise UsageError(
                 f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}.'
             )
-        self._add(update.get("messages") or ())
+        added = self._add(update.get("messages") or ())
         self.state.put(name, update)
+        shown = {key: added if key == "messages" else each for key, each in update.items() if key != "jump_to"}
+        self.updates.append((node, shown))
         jump: str | None = update.get("jump_to")
         if jump is not None and jump not in JUMPS:
             raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
         return jump
 
-    def _add(self, given: Any) -> None:
-        """Add messages to the state; a message with a known id replaces that message."""
+    def _add(self, given: Any) -> list[Message]:
+        """Add messages to the state, and return them; a message with a known id replaces that message."""
         added = [replace(given_message(each)) for each in as_list(given)]  # copies: a hook may give them again
         self.state.add(added, self.raw)
+        return added
+
+    def _show_updates(self) -> None:
+        """Give the updates to whoever reads a stream, which shows them once the reply is recorded."""
+        show = scope_of(self.ctx).hooks.on_event
+        if show is not None:
+            show(ReplyUpdates(self.hook.path, self.updates))
 
     # -- the model ---------------------------------------------------------------------------------
 
@@ -237,7 +257,7 @@ class Asking:
                 f"wrap_model_call gives what its handler gave, or an AIMessage of assentry.threads; it gave "
                 f"{described(answer)}."
             )
-        self._add(result)
+        self.updates.append(("model", {"messages": self._add(result)}))
 
     async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
         self.hook.still_goes()
@@ -264,7 +284,8 @@ class Asking:
         if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
-        async for event in model.stream(request):
+        observer = scope_of(self.ctx).hooks.observer
+        async for event in model.stream(request) if observer is None else observer.stream(model, request):
             if isinstance(event, Response):
                 reply = event
             else:
