@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assentry import Approve, ThreadWaiting
+from assentry import Approve, ThreadWaiting, ToolOutputImage
+from assentry.engines.worker import Worker
 from assentry.errors import Conflict, NotPending, Overtaken, RunBusy
 from assentry.store import Store
 from assentry.testing import call
@@ -16,14 +17,17 @@ from assentry.threads import (
     Command,
     HumanMessage,
     InMemorySaver,
+    PostgresSaver,
     RemoveMessage,
     Saver,
     SqliteSaver,
     StateSnapshot,
     ThreadAgent,
+    before_agent,
     create_agent,
     interrupt,
 )
+from tests.store.postgres import Server
 from tests.threads.support import Paired, Ran, decide, journal, office, only, requests, say, texts, thread
 from tests.threads.test_given_up import in_doubt
 
@@ -347,3 +351,67 @@ async def test_a_stream_goes_on_from_an_earlier_point_too() -> None:
     agent, _ = await done("Otherwise.")
     chunks = [chunk async for chunk in agent.astream(None, at(agent, "model").config)]
     assert [list(chunk) for chunk in chunks] == [["model"], [GATE[0]]]
+
+
+async def test_a_fork_amid_a_run_does_not_begin_the_agent_again() -> None:
+    begun: list[int] = []
+
+    @before_agent
+    def greet(state: Any, runtime: Any) -> dict[str, Any]:
+        begun.append(len(state["messages"]))
+        return {"messages": [{"role": "system", "content": "Be brief."}]}
+
+    agent, _ = await done("Otherwise.", "Again.", middleware=[greet])
+    result = await agent.ainvoke(None, at(agent, "model").config)
+    assert (begun, [kind for kind, _ in texts(result)]) == ([1], ["human", "system", "ai", "tool", "ai"])
+    await agent.ainvoke(None, at(agent, "model", newest=False).config)
+    assert begun == [1, 1]
+
+
+async def test_parts_that_a_tool_gave_stay_parts() -> None:
+    def picture() -> Any:
+        """Take a picture."""
+        return ToolOutputImage(image_url="data:image/png;base64,AAAA")
+
+    agent = create_agent(Paired([call("picture"), "One.", "Two."]), [picture], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    await agent.ainvoke(None, at(agent, "model").config)
+    [before, after] = [[each for each in asked.input if "output" in each] for asked in requests(agent)[-2:]]
+    assert before == after and before[0]["output"][0]["type"] == "input_image"
+
+
+async def test_a_worker_goes_on_with_a_fork(tmp_path: Path) -> None:
+    with SqliteSaver(tmp_path / "t.db") as saver:
+        agent, ran = await done("Otherwise.", checkpointer=saver)
+        agent.update_state(at(agent, *GATE).config, None)
+        store = store_of(agent)
+        worker = Worker(store, agent.agent)
+        await worker.run_until_idle()
+        assert (await store.record("t:2")).status == "cancelled"
+        await store.resume("t:2", by="ann")
+        await worker.run_until_idle()
+        [asked] = (await store.questions()).items
+        assert (asked.run, ran) == ("t:2", [("execute_sql", "a")])
+        await store.decide(asked.id, Approve(), by="ann", digest=asked.digest)
+        await worker.run_until_idle()
+        assert ran == [("execute_sql", "a")] * 2
+        assert texts(agent.get_state(thread()).values)[-1] == ("ai", "Otherwise.")
+
+
+def test_forks_live_in_postgres_too(postgres: Server) -> None:
+    with PostgresSaver(postgres.database()) as saver:
+        saver.setup()
+        agent, ran = office(call("execute_sql", {"query": "a"}), "Done.", "Otherwise.", checkpointer=saver)
+        agent.invoke(say("go"), thread())
+        waiting = agent.get_state(thread())
+        agent.update_state(thread(), {"messages": [HumanMessage("quick")]})
+        assert only(agent.invoke(None, thread()))
+        agent.invoke(decide("reject"), thread())
+        only(agent.invoke(None, waiting.config))
+        result = agent.invoke(decide("approve"), thread())
+        assert (ran, texts(result)[-1]) == ([("execute_sql", "a")], ("ai", "Otherwise."))
+        assert [each.config for each in agent.get_state_history(thread(), limit=2)] == [
+            each.config for each in saver.list(thread(), limit=2)
+        ]
+        saver.delete_thread("t")
+        assert agent.get_state(thread()).values == {}

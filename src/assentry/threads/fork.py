@@ -188,7 +188,7 @@ class ForkDraft:
             follows, heard, base = None, [], view_of([])
         own = self.messages[len(base.messages) :]
         updates = [*self._whole.updates[len(base.updates) :], *([values] if values else [])]
-        raw = items_by_message(self.runs[len(heard) :])
+        raw = self._recorded(items_by_message(self.runs[len(heard) :]))
         place = self._reply_place()
         cut = len(own) if place is None else place - len(base.messages)
         update = output_json(updates)[0] if updates else f.NOTHING
@@ -197,6 +197,16 @@ class ForkDraft:
         if cut < len(own):
             made += self._reply_facts(own[cut:], raw)
         return follows, made
+
+    def _recorded(self, raw: Mapping[str, list[Item]]) -> dict[str, list[Item]]:
+        """Return the recorded items of the messages that are as they were recorded."""
+        unchanged = {id(each) for each in self._known}
+        return {
+            name: items
+            for each in self.messages
+            if id(each) in unchanged and (items := raw.get(name := each.id or "")) is not None
+            if not self._edited or _is_recorded(each, items)
+        }
 
     def _reply_facts(self, messages: Sequence[Message], raw: Mapping[str, list[Item]]) -> list[f.AnyFact]:
         """Return the reply with the calls to judge anew, and the messages that came after it."""
@@ -282,15 +292,17 @@ def _orphans(messages: Sequence[Message]) -> set[str]:
     return out
 
 
+def _is_recorded(message: Message, items: list[Item]) -> bool:
+    """Return True if these items are the message's."""
+    was = messages_from(items, message.id or "")
+    return len(was) == 1 and type(was[0]) is type(message) and alike(was[0], message)
+
+
 def _kept(message: Message, raw: Mapping[str, list[Item]]) -> list[Item]:
     """Return a message as items that keep its id and fields; as the provider gave them, if it is unchanged."""
     made = items_of(message)
     note = {**({"id": message.id} if message.id else {}), **(made[0].get(NOTE) or {} if made else {})}
-    own = raw.get(message.id or "")
-    if own:
-        was = messages_from(own, message.id or "")
-        own = own if len(was) == 1 and type(was[0]) is type(message) and alike(was[0], message) else None
-    items = own or made
+    items = raw.get(message.id or "") or made
     if not items:
         return []
     first = {key: value for key, value in items[0].items() if key != NOTE}

@@ -32,7 +32,7 @@ WITHDRAWN = "The thread goes on in run {!r}, from another point. Nothing of this
 def removes(input: Any) -> bool:
     """Return True if an input has a `RemoveMessage`."""
     given = input.get("messages") if isinstance(input, Mapping) else None
-    return isinstance(given, list | tuple) and any(isinstance(each, RemoveMessage) for each in given)
+    return any(isinstance(each, RemoveMessage) for each in (given if isinstance(given, list | tuple) else (given,)))
 
 
 class ForkOpening(Opening):
