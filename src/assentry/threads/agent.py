@@ -680,7 +680,9 @@ class ThreadAgent:
         )
         with self._reword_errors():
             if isinstance(opening, ForkOpening):
-                return await (opening.change(input) if point is None else opening.fork(point, input, on_pending))
+                return await (
+                    opening.change(input, on_pending) if point is None else opening.fork(point, input, on_pending)
+                )
             if isinstance(input, Command):
                 return await opening.answer(input)
             return await (opening.go_on() if input is None else opening.say(input, on_pending))

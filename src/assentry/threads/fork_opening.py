@@ -58,12 +58,12 @@ class ForkOpening(Opening):
             values = self._put(draft, input, on_pending)
         return await self._drive(draft, newest, values)
 
-    async def change(self, input: Any) -> Opened:
+    async def change(self, input: Any, on_pending: OnPending) -> Opened:
         """Open the thread with messages removed: fork its present point."""
         newest = await self._newest()
         at = await self._read(self._point(newest), input=True) if newest.record.erased is None else None
         draft = ForkDraft(self.setup.agent, at)
-        values = self._put(draft, input, None)
+        values = self._put(draft, input, on_pending)
         if not draft.messages:
             raise InvalidInput("No message would be left, so there is nothing for the model to answer; give one.")
         return await self._drive(draft, newest, values)
