@@ -7,7 +7,7 @@ name that is not here says why, and what to do instead.
 import sys
 import typing
 
-from .agent import StateSnapshot, ThreadAgent
+from .agent import ThreadAgent
 from .create import create_agent
 from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
 from .interrupts import Command, Interrupt, interrupt
@@ -52,7 +52,17 @@ from .review import (
     ToolApprovalRequest,
 )
 from .run_stream import AsyncGraphRunStream, GraphRunStream
-from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .saver import (
+    AsyncPostgresSaver,
+    AsyncSqliteSaver,
+    CheckpointTuple,
+    InMemorySaver,
+    MemorySaver,
+    PostgresSaver,
+    Saver,
+    SqliteSaver,
+)
+from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 from .stream_part import (
     CustomStreamPart,
@@ -76,7 +86,9 @@ if typing.TYPE_CHECKING:
     from .langchain.typed import *
 
 __all__ = [
+    "END",
     "REMOVE_ALL_MESSAGES",
+    "START",
     "AIMessage",
     "AIMessageChunk",
     "Action",
@@ -90,6 +102,7 @@ __all__ = [
     "AsyncSqliteSaver",
     "AutoStrategy",
     "BaseMessage",
+    "CheckpointTuple",
     "Command",
     "CustomStreamPart",
     "DecisionType",
@@ -110,6 +123,7 @@ __all__ = [
     "Interrupt",
     "InterruptMode",
     "InterruptOnConfig",
+    "MemorySaver",
     "Message",
     "MessagesStreamPart",
     "ModelRequest",
@@ -118,6 +132,7 @@ __all__ = [
     "OmitFromOutput",
     "Overwrite",
     "PostgresSaver",
+    "PregelTask",
     "PrivateStateAttr",
     "ProviderStrategy",
     "RejectDecision",
@@ -129,6 +144,7 @@ __all__ = [
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StateUpdate",
     "StreamPart",
     "SystemMessage",
     "ThreadAgent",
