@@ -54,18 +54,23 @@ def test_a_name_that_no_tool_has_is_refused_when_the_agent_is_made(name: str) ->
 
 
 def test_gating_needs_a_checkpointer() -> None:
-    with pytest.raises(InvalidDefinition, match=r"without a checkpointer.* a tool of another.* give checkpointer=True"):
-        office("ok", checkpointer=None)
+    """An agent without one may be made, since a tool of another agent may invoke it; alone it does not begin."""
+    with pytest.raises(InvalidDefinition, match=r"without a checkpointer.* a tool of another.* needs none"):
+        office("ok", checkpointer=None)[0].invoke(say("go"))
 
     @function_tool(needs_approval=True)
     def pay() -> str:
         """Pay."""
         return "paid"
 
-    with pytest.raises(InvalidDefinition, match="without a checkpointer"):
-        create_agent(Paired(["ok"]), [pay])
-    with pytest.raises(InvalidDefinition, match="without a checkpointer"):
-        create_agent(Paired(["ok"]), [create_agent(Paired(["ok"]), [pay], checkpointer=True, name="inner")])
+    model = Paired(["ok"])
+    inner = create_agent(model, [pay], name="inner")
+    for agent in (inner, create_agent(model, [inner])):
+        with pytest.raises(InvalidDefinition, match="without a checkpointer"):
+            agent.invoke(say("go"))
+        with pytest.raises(InvalidDefinition, match="without a checkpointer"):
+            list(agent.stream(say("go")))
+    assert not model.requests
 
 
 def test_there_is_one_policy() -> None:

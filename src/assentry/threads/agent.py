@@ -25,6 +25,7 @@ from ..definitions.output import TRY_AGAIN
 from ..definitions.tool import Tool
 from ..errors import (
     DefinitionChanged,
+    InvalidDefinition,
     InvalidOutput,
     Overtaken,
     RunBusy,
@@ -106,6 +107,8 @@ class ThreadAgent:
         self._state_keys = (*STATE_KEYS, *agent.state_schema.keys)
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
         self._debug = debug
+        self.unanswerable: str | None = None
+        """The reason why the agent can only run inside of another's threads, if it has no checkpointer."""
         self.config: dict[str, Any] = {}
         """The config that `with_config` bound."""
         serializer = schema.save if schema is not None else None
@@ -699,6 +702,8 @@ class ThreadAgent:
         if schema is not None and context is not None:
             context = schema.validate(context)
         alone = self.store is None and not self._inner
+        if alone and self.unanswerable is not None:
+            raise InvalidDefinition(self.unanswerable)
         if alone and (input is None or isinstance(input, Command)):
             raise UsageError("Without a checkpointer there is no run to go on with; give create_agent one.")
         store, thread = (MemoryStore(), new_id("thread")) if alone else (self._check_store(), thread_of(config))

@@ -117,9 +117,9 @@ def create_agent(
     schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
     threads = None if inner else store_of(checkpointer)
-    if threads is None and not inner:
-        _check_free(agent)
-    return ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
+    made = ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
+    made.unanswerable = _unanswerable(agent) if threads is None and not inner else None
+    return made
 
 
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
@@ -196,17 +196,18 @@ def _memory(given: Any) -> Any:
     return given
 
 
-def _check_free(agent: Agent[Any]) -> None:
-    """Raise `InvalidDefinition` if a call could wait for a person: without a checkpointer nobody can answer."""
+def _unanswerable(agent: Agent[Any]) -> str | None:
+    """Return why an agent without a checkpointer cannot run by itself: a call could wait, and nobody could answer."""
     for placed in AgentGraph(agent).all_placed():
         for tool in placed.tools.values():
             if tool.needs_approval is not False:
-                raise InvalidDefinition(_nobody(tool))
+                return _nobody(tool)
+    return None
 
 
 def _nobody(tool: Tool) -> str:
     return (
         f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
-        "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another, or is invoked by one, "
-        "give checkpointer=True: what it asks comes up in the other's threads."
+        "checkpointer=InMemorySaver(), or one that lasts. An agent that is a tool of another, or that such a tool "
+        "invokes, needs none: what it asks comes up in the other's threads."
     )
