@@ -77,6 +77,8 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """Data of a provider beside the content."""
     response_metadata: dict[str, Any] = {}
     """What the provider says of the reply, such as the reason why it ended."""
+    extra: dict[str, Any] = {}
+    """Fields of a message of LangChain that messages do not have here."""
 
     @property
     def text(self) -> MessageText:
@@ -196,6 +198,8 @@ class AIMessageChunk(AIMessage):
     type: ClassVar[str] = "AIMessageChunk"
     tool_call_chunks: list[dict[str, Any]] = []
     """Parts of calls: the first part of a call has its name and id, and all parts of a call have the same `index`."""
+    chunk_position: Literal["last"] | None = None
+    """"last" for the last part of a message."""
 
     def __add__(self, other: Any) -> AIMessageChunk:
         if not isinstance(other, AIMessageChunk):
@@ -210,8 +214,14 @@ class AIMessageChunk(AIMessage):
             invalid_tool_calls=[*self.invalid_tool_calls, *other.invalid_tool_calls],
             usage_metadata=_summed(self.usage_metadata, other.usage_metadata),
             response_metadata={**self.response_metadata, **other.response_metadata},
+            additional_kwargs={**self.additional_kwargs, **other.additional_kwargs},
             tool_call_chunks=chunks,
+            chunk_position=other.chunk_position,
         )
+
+    def whole(self) -> AIMessage:
+        """Return the message that the parts so far make."""
+        return AIMessage(**{name: getattr(self, name) for name in AIMessage.__struct_fields__})
 
 
 def _put_together(one: Any, other: Any) -> Any:
@@ -321,8 +331,8 @@ FIELDS = ("content", "additional_kwargs", "response_metadata", "type", "name", "
 
 
 def _dumped(message: Message) -> dict[str, Any]:
-    own = [name for name in message.__struct_fields__ if name not in FIELDS]
-    return {name: getattr(message, name) for name in (*FIELDS, *own)}
+    own = [name for name in message.__struct_fields__ if name not in (*FIELDS, "extra")]
+    return {**{name: getattr(message, name) for name in (*FIELDS, *own)}, **message.extra}
 
 
 def chosen_fields(whose: str, fields: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,17 @@ from ..ids import new_id
 from ..runtime.session_sync import accepted_items
 from ..runtime.value import output_json
 from .foreign import is_langchain_message
-from .message import AIMessage, HumanMessage, Message, SystemMessage, ToolCall, ToolMessage, message, tool_call
+from .message import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    message,
+    tool_call,
+)
 
 # -- from a run -----------------------------------------------------------------------------------
 
@@ -252,7 +262,8 @@ def given_message(given: Any) -> Message:
         from .langchain.message import from_langchain
 
         given = from_langchain(given)
-    return message(given)
+    made = message(given)
+    return made.whole() if isinstance(made, AIMessageChunk) else made
 
 
 def items_of(message: Message) -> list[Item]:
@@ -300,14 +311,20 @@ def _bare_items(message: Message) -> list[Item]:
     role = "system" if isinstance(message, SystemMessage) else "user"
     content = message.content
     if not isinstance(content, str):
-        if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        if not isinstance(content, list) or not all(isinstance(part, dict | str) for part in content):
             raise InvalidInput(f"A message's content is text or a list of parts, got {described(content)}.")
-        content = [{**part, "type": "input_text"} if part.get("type") == "text" else part for part in content]
+        content = [_input_part(part) for part in content]
     return [{"role": role, "content": content}]
 
 
+def _input_part(part: Any) -> Item:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {**part, "type": "input_text"} if part.get("type") == "text" else part
+
+
 def _spoken(message: AIMessage) -> list[Item]:
-    if not message.text:
+    if not message.text and message.tool_calls:
         return []
     content = [{"type": "output_text", "text": message.text, "annotations": []}]
     return [{"type": "message", "role": "assistant", "content": content}]
