@@ -306,7 +306,12 @@ async def test_the_system_prompt_may_be_changed_as_a_message(given: Any) -> None
         seen.append(request.system_message)
         return handler(request.override(system_message=given))
 
-    agent, _ = office("ok", middleware=[brief, brief], system_prompt="Be long.")
+    @wrap_model_call
+    def look(request: Any, handler: Any) -> Any:
+        seen.append(request.system_message)
+        return handler(request)
+
+    agent, _ = office("ok", middleware=[brief, look], system_prompt="Be long.")
     await agent.ainvoke(say("a"), thread())
     assert seen == [SystemMessage("Be long."), given and SystemMessage("Be brief.")]
     assert requests(agent)[0].instructions == (given and "Be brief.")
@@ -338,13 +343,20 @@ async def test_a_model_of_another_library_is_refused() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
-async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": "Be brief."}, "no 'prompt' that could be changed; it has model, messages,"),
+        ({"response_format": int}, "may leave out the response_format of a request, and not replace it"),
+    ],
+)
+async def test_what_a_request_does_not_have_cannot_be_changed(changes: Any, words: str) -> None:
     @wrap_model_call
     def other(request: Any, handler: Any) -> Any:
-        return handler(request.override(response_format=int))
+        return handler(request.override(**changes))
 
     agent, _ = office("ok", middleware=[other])
-    with pytest.raises(UsageError, match="no 'response_format' that could be changed; it has messages,"):
+    with pytest.raises(UsageError, match=words):
         await agent.ainvoke(say("a"), thread())
 
 

@@ -7,7 +7,7 @@ arguments are kept as they came, and given back to it unchanged.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +48,27 @@ OWN_IDS = ("run-", "lc_run-")
 """The beginnings of ids that LangChain makes up itself."""
 
 
+class ChatRequest(ModelRequest, frozen=True):
+    """A request that also has the conversation as LangChain's messages, which the chat model gets as they are."""
+
+    messages: Sequence[Any] = ()
+
+
+class ChatResponse(ModelResponse):
+    """The reply to a `ChatRequest`: `message` is the reply as LangChain's message."""
+
+    message: Any = None
+    output_given: bool = False
+    """True if the final output was given by a tool, so that it is not the text of the message."""
+
+
 class LangChainModel:
     """A LangChain chat model as a model; `Agent`, `RunConfig` and `create_agent` make it from a `BaseChatModel`."""
 
     provider = "langchain"
     """The provider's name in traces."""
+    takes_messages = True
+    """True: in a thread the model is asked with a `ChatRequest`."""
 
     def __init__(self, chat_model: BaseChatModel) -> None:
         named = (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))
@@ -67,10 +83,14 @@ class LangChainModel:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes LangChain's stream."""
         check_supported(WHERE, request, UNKNOWN)
         output = _output_name(request)
-        asked = [_message(each) for each in chat_messages(request, DIALECT)]
+        whole = isinstance(request, ChatRequest)
+        if isinstance(request, ChatRequest):
+            asked = list(request.messages)
+        else:
+            asked = [_message(each) for each in chat_messages(request, DIALECT)]
         settings = request.settings
         arguments = {**settings_as_named(settings, SAME), **(settings.extra_args or {})}
-        reply = LangChainReply(self.name, call_ids(request), output)
+        reply = LangChainReply(self.name, call_ids(request), output, whole=whole)
         try:
             chunks = self._bind_tools(request, output).astream(asked, **arguments)
             async with aclosing(chunks):
@@ -158,8 +178,10 @@ def _chat_failure(name: str, error: Exception) -> ModelFailed:
 class LangChainReply(ChatReply):
     """A reply that is put together from LangChain's message chunks."""
 
-    def __init__(self, name: str, used: set[str], output: str | None) -> None:
+    def __init__(self, name: str, used: set[str], output: str | None, *, whole: bool = False) -> None:
         super().__init__(name, used, DIALECT)
+        self._whole = whole
+        """True if the reply is a `ChatResponse`, whose message has what the items cannot hold."""
         self._output = output
         """The name of the tool that gives the final output."""
         self._giving: set[Any] = set()
@@ -170,6 +192,8 @@ class LangChainReply(ChatReply):
     def take(self, chunk: AIMessage) -> Iterator[Item]:
         """Yield the events that show a message chunk."""
         self._chunks.append(chunk)
+        if self._whole and chunk.id and len(self._chunks) == 1:
+            yield {"type": "response.created", "response": {"id": chunk.id}}
         content = [chunk.content] if isinstance(chunk.content, str) else chunk.content
         for block in content:
             yield from self.grow(_block_delta(block))
@@ -196,11 +220,16 @@ class LangChainReply(ChatReply):
         spoken = self._open.get("text")
         if self._given is not None and spoken is not None:
             spoken.kind = "reasoning"  # words beside the final output are no part of it
-        return super().response()
+        made = super().response()
+        if not self._whole:
+            return made
+        return ChatResponse(made.output, made.usage, made.response_id, whole, self._given is not None)
 
     def _keep_whole(self, whole: AIMessage) -> None:
         for draft in self.drafts:
             draft.wire.pop("field", None)
+        if self._whole:
+            return
         more = {k: v for k, v in whole.additional_kwargs.items() if k not in ("tool_calls", "function_call", "refusal")}
         kept = {"content": whole.content if isinstance(whole.content, list) else None, "additional_kwargs": more}
         self.more = {name: value for name, value in kept.items() if value}

@@ -36,7 +36,7 @@ from .middleware import (
     wrap_tool_call,
 )
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
-from .model import ModelRequest, ModelResponse
+from .model_request import ExtendedModelResponse, ModelCallResult, ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
@@ -54,6 +54,7 @@ __all__ = [
     "BaseMessage",
     "Command",
     "EditedAction",
+    "ExtendedModelResponse",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -63,6 +64,7 @@ __all__ = [
     "Interrupt",
     "InterruptOnConfig",
     "Message",
+    "ModelCallResult",
     "ModelRequest",
     "ModelResponse",
     "OmitFromInput",

@@ -15,8 +15,10 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
+from .foreign import is_langchain_kind
 from .interrupts import PREFIX
 from .message import SystemMessage
+from .message_items import given_message
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
 from .policy import HumanInTheLoopMiddleware
@@ -65,15 +67,18 @@ def create_agent(
     allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
-    hooked = HookedModel(asked, around)
+    hooked = HookedModel(asked, around, asked if isinstance(model, str) else model)
+    told = _told(system_prompt)
     state_schemas = [*(each.state_schema for each in around), state_schema]
     agent = ThreadedAgent(
         name,
-        system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
+        None if told is None else str(told.text),
         _all_tools(tools, around, gates),
-        hooked if any(hooked.hooks.values()) else asked,
+        hooked if not hooked.repeats or getattr(asked, "takes_messages", False) else asked,
         output_type=response_format,
         description_prefix=gates[0].description_prefix if gates else PREFIX,
+        system_message=told if told is not None and not isinstance(told.content, str) else None,
+        speaks_langchain=any(map(is_langchain_kind, (model, system_prompt, state_schema, response_format))),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
@@ -83,6 +88,16 @@ def create_agent(
     if store is None and not inner:
         _check_free(agent)
     return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+
+
+def _told(given: Any) -> SystemMessage | None:
+    """Return the system prompt as a message, or raise `InvalidDefinition`."""
+    if given is None or isinstance(given, str):
+        return None if given is None else SystemMessage(given)
+    if not isinstance(given, SystemMessage):
+        raise InvalidDefinition(f"create_agent: system_prompt is text or a SystemMessage, got {described(given)}.")
+    made: Any = given_message(given)
+    return made  # type: ignore[no-any-return]
 
 
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:

@@ -64,7 +64,7 @@ def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
         return []
     out = messages_from(decode(reply.items), id)
     last = out[-1] if out else None
-    if type(last) is AIMessage and reply.usage:
+    if type(last) is AIMessage and reply.usage and last.usage_metadata is None:
         used = usage_of(reply)
         last.usage_metadata = {
             "input_tokens": used.input_tokens,
@@ -104,12 +104,25 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     for known, group in groups_of(items):
         own = known.get("id") or numbered_id(id, len(out))
         made = _input_message(group[0]) or ai_message(group, own)
-        for name in made.__struct_fields__ if known else ():
-            if name in known:
-                setattr(made, name, known[name])
         made.id = own
-        out.append(made)
+        out.append(_with_note(made, known))
     return out
+
+
+def reply_message(items: Sequence[Item], id: str) -> AIMessage:
+    """Return the items of a model's reply as one message, with what their note keeps."""
+    known = (items[0].get(NOTE) or {}) if items else {}
+    made = ai_message(items, known.get("id") or id)
+    _with_note(made, known)
+    return made
+
+
+def _with_note(made: Message, known: dict[str, Any]) -> Message:
+    """Set the fields of a message that its note keeps."""
+    for name in made.__struct_fields__ if known else ():
+        if name in known:
+            setattr(made, name, known[name])
+    return made
 
 
 def groups_of(items: Sequence[Item]) -> list[tuple[dict[str, Any], list[Item]]]:
@@ -268,7 +281,12 @@ def given_message(given: Any) -> Message:
 
 def items_of(message: Message) -> list[Item]:
     """Return a message as items; a note on the first item keeps the fields that the items cannot hold."""
-    items = _bare_items(message)
+    return noted_items(_bare_items(message), message)
+
+
+def noted_items(items: Sequence[Item], message: Message) -> list[Item]:
+    """Return the items of a message, with a note on the first one that keeps the fields that they cannot hold."""
+    items = [{name: value for name, value in item.items() if name != NOTE} for item in items]
     if not items:
         return items
     rebuilt = _input_message(items[0]) or ai_message(items, message.id or "")

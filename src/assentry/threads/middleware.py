@@ -93,11 +93,11 @@ async def call_hook(hook: Callable[..., Any], *args: Any) -> Any:
 def nest_hooks(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
     """Wrap hooks around a handler; the first hook is outermost."""
     for hook in reversed(hooks):
-        inner = functools.partial(_around, hook, inner)
+        inner = functools.partial(call_around, hook, inner)
     return inner
 
 
-async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
+async def call_around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
     """Call a hook with its handler. The handler is valid until the hook returns."""
     run_loop = RunLoop()
     tasks: set[asyncio.Task[Any]] = set()

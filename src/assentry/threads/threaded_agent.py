@@ -8,7 +8,7 @@ from typing import Any
 
 from ..definitions.agent import Agent
 from .interrupts import PREFIX
-from .message import Message
+from .message import Message, SystemMessage
 from .state import EMPTY, State, StateSchema
 from .view import StateView
 
@@ -20,6 +20,8 @@ class ThreadedAgent(Agent[Any]):
     description_prefix: str = PREFIX
     state_schema: StateSchema = EMPTY
     """The keys of the thread's state beside its messages."""
+    system_message: SystemMessage | None = None
+    """The instructions as they were given, if they were a message with content blocks."""
     speaks_langchain: bool = False
     """True if messages are shown in LangChain's classes: the agent was given an object of LangChain."""
 

@@ -51,8 +51,10 @@ def _kind(given: lc.BaseMessage) -> type[Message]:
     for ours, theirs in PAIRS:
         if isinstance(given, theirs):
             return ours
-    advice = "give a ToolMessage, with the id of its call" if isinstance(given, lc.FunctionMessage) else (
-        "give a HumanMessage, an AIMessage, a SystemMessage or a ToolMessage"
+    advice = (
+        "give a ToolMessage, with the id of its call"
+        if isinstance(given, lc.FunctionMessage)
+        else ("give a HumanMessage, an AIMessage, a SystemMessage or a ToolMessage")
     )
     raise InvalidInput(f"A {type(given).__name__} of LangChain cannot be used here; {advice}; got {described(given)}.")
 
