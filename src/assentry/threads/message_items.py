@@ -64,8 +64,8 @@ def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
         return []
     out = messages_from(decode(reply.items), id)
     last = out[-1] if out else None
-    if type(last) is AIMessage and reply.usage and last.usage_metadata is None:
-        used = usage_of(reply)
+    used = usage_of(reply) if type(last) is AIMessage and last.usage_metadata is None else None
+    if type(last) is AIMessage and used is not None and used.total_tokens:
         last.usage_metadata = {
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,

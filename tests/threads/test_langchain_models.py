@@ -1,0 +1,114 @@
+"""Chat models of LangChain in a thread: what reaches them, and what comes back, is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain")
+
+from langchain_core import messages as lc
+
+from assentry import ModelSettings
+from assentry.testing import ScriptedModel
+from assentry.threads import InMemorySaver, SqliteSaver, create_agent, wrap_model_call
+from tests.threads.chat_model import ScriptedChat, called
+from tests.threads.support import say, thread
+
+CACHED = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+
+
+def look(at: str) -> str:
+    """Look at something."""
+    return f"seen {at}"
+
+
+def test_content_blocks_and_names_reach_a_chat_model_as_they_are() -> None:
+    model = ScriptedChat(steps=["Yes."])
+    said = [
+        lc.HumanMessage([{**CACHED, "text": "Hi"}], name="ann", additional_kwargs={"lc_source": "me"}, id="h"),
+        lc.AIMessage([{**CACHED, "text": "Well"}, {"type": "thinking", "thinking": "Hm", "signature": "s"}], id="a"),
+        lc.HumanMessage("And?", id="h2"),
+    ]
+    agent = create_agent(model, system_prompt=lc.SystemMessage([CACHED]), checkpointer=InMemorySaver())
+    agent.invoke({"messages": said}, thread())
+    assert model.asked == [[lc.SystemMessage([CACHED]), *said]]
+
+
+def test_a_reply_of_a_chat_model_comes_back_whole(tmp_path: Path) -> None:
+    reply = lc.AIMessage(
+        [{"type": "thinking", "thinking": "Hm", "signature": "s"}, {"type": "text", "text": "Yes."}],
+        id="msg_1",
+        name="brief",
+        response_metadata={"finish_reason": "stop", "model_name": "m"},
+        additional_kwargs={"citations": ["a"]},
+        usage_metadata={
+            "input_tokens": 5,
+            "output_tokens": 2,
+            "total_tokens": 7,
+            "input_token_details": {"cache_read": 3},
+        },
+    )
+    with SqliteSaver(tmp_path / "threads.db") as saver:
+        result = create_agent(ScriptedChat(steps=[reply]), checkpointer=saver).invoke(say("Hi"), thread())
+    assert result["messages"][-1] == reply
+    model = ScriptedChat(steps=["Again."])
+    with SqliteSaver(tmp_path / "threads.db") as saver:
+        agent = create_agent(model, checkpointer=saver)
+        assert agent.get_state(thread()).values["messages"][-1] == reply
+        agent.invoke(say("And?"), thread())
+    assert model.asked[0][1] == reply
+
+
+def test_a_reply_with_calls_comes_back_whole_and_its_outputs_are_messages() -> None:
+    reply = called("look", at="it")
+    reply.id, reply.response_metadata = "msg_1", {"finish_reason": "tool_calls"}
+    reply.content = [{"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}]
+    model = ScriptedChat(steps=[reply, "Seen."])
+    agent = create_agent(model, [look], checkpointer=InMemorySaver())
+    result = agent.invoke(say("Look."), thread())
+    assert result["messages"][1] == reply == model.asked[1][1]
+    output = result["messages"][2]
+    assert isinstance(output, lc.ToolMessage)
+    assert (output.name, output.content, output.tool_call_id, output.status) == ("look", "seen it", "c1", "success")
+    assert model.asked[1][2] == output
+
+
+def test_a_model_that_gives_one_id_twice_does_not_hide_a_message() -> None:
+    model = ScriptedChat(steps=[lc.AIMessage("One", id="same"), lc.AIMessage("Two", id="same")])
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    agent.invoke(say("a"), thread())
+    messages = agent.invoke(say("b"), thread())["messages"]
+    assert [each.content for each in messages] == ["a", "One", "b", "Two"]
+    assert len({each.id for each in messages}) == 4
+
+
+def test_parts_that_are_streamed_have_the_id_of_the_message() -> None:
+    model = ScriptedChat(steps=[lc.AIMessage("One two", id="msg_1")], streams=True)
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    parts = [chunk for chunk, _ in agent.stream(say("a"), thread(), stream_mode="messages")]
+    assert [type(each) for each in parts] == [lc.AIMessageChunk] * len(parts)
+    assert {each.id for each in parts} == {"msg_1"} == {agent.get_state(thread()).values["messages"][-1].id}
+
+
+def test_a_model_that_fails_is_asked_again_as_the_settings_say() -> None:
+    from assentry import ModelRetrySettings, retry_policies
+
+    model = ScriptedChat(steps=[ConnectionError("away"), "Here."])
+    retry = ModelRetrySettings(max_retries=1, policy=retry_policies.any(lambda _: True))
+    agent = create_agent(model, checkpointer=InMemorySaver(), model_settings=ModelSettings(retry=retry))
+    assert agent.invoke(say("a"), thread())["messages"][-1].content == "Here."
+
+
+def test_a_request_may_name_a_chat_model_and_its_own_settings() -> None:
+    model = ScriptedChat(steps=["Theirs."])
+
+    @wrap_model_call
+    def other(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=model, model_settings={"stop": ["."]}))
+
+    agent = create_agent(ScriptedModel([]), middleware=[other], checkpointer=InMemorySaver())
+    assert agent.invoke(say("a"), thread())["messages"][-1].content == "Theirs."
+    assert len(model.asked) == 1
