@@ -420,4 +420,4 @@ def test_a_migrated_program_binds_the_same_names_and_is_not_migrated_again(lines
 
 
 def test_every_library_has_a_title_and_a_guide() -> None:
-    assert all(each.title and each.guide and each.skins and each.distribution for each in LIBRARIES)
+    assert all(each.title and each.guide and each.skins and each.distributions for each in LIBRARIES)

@@ -352,7 +352,7 @@ def _models(to: Any) -> None:
 
 
 def _migrate(to: Any) -> None:
-    made = _command(to, "migrate", migrate.migrate, "rewrite programs of the OpenAI Agents SDK", url=False)
+    made = _command(to, "migrate", migrate.migrate, "rewrite programs of the OpenAI Agents SDK or LangChain", url=False)
     made.add_argument("paths", metavar="PATH", nargs="+", help="a program, or a folder of them")
     made.add_argument("--write", action="store_true", help="change the files, instead of printing what would change")
     made.add_argument("--native", action="store_true", help="use Assentry's own names, where it has them")

@@ -33,8 +33,8 @@ TRACES = "Assentry sends no traces to OpenAI; set up OpenTelemetry or add a proc
 
 AGENTS_SDK = Library(
     title="the OpenAI Agents SDK",
-    module="agents",
-    distribution="openai-agents",
+    modules=("agents",),
+    distributions={"openai-agents": "assentry"},
     guide="docs/howto/from-openai-agents.md",
     skins={"agents": "assentry.agents"},
     native_modules={"agents.mcp": "assentry.mcp", "agents.realtime": "assentry.realtime"},

@@ -19,7 +19,7 @@ from libcst.metadata import (
     QualifiedNameSource,
 )
 
-from .library import Library
+from .library import FlatLibrary, Library
 
 LOADERS = ("__import__", "find_spec", "import_module", "importorskip", "patch", "setattr")
 """Functions that take the path of a module as text."""
@@ -49,10 +49,16 @@ class Program:
     """A program that was parsed."""
 
     def __init__(self, source: str, library: Library) -> None:
-        self.library = library
         self.wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-        self.reader = _Reader(library)
-        self.wrapper.visit(self.reader)
+        self.reader = self._read(library)
+        self.library = library.for_program(self.reader.used)
+        if self.library is not library:
+            self.reader = self._read(self.library)
+
+    def _read(self, library: Library) -> _Reader:
+        reader = _Reader(library)
+        self.wrapper.visit(reader)
+        return reader
 
     @property
     def code(self) -> str:
@@ -71,6 +77,8 @@ class Program:
 
     def rewritten(self, *, native: bool, batch: Batch) -> str:
         """Return the program with the names that it has here."""
+        if isinstance(self.library, FlatLibrary):
+            return self.wrapper.visit(_FlatWriter(self.library, self.reader, native, batch)).code
         return self.wrapper.visit(_Writer(self.library, self.reader, native, batch)).code
 
 
@@ -93,6 +101,8 @@ class _Reader(cst.CSTVisitor):
         """The library's names that the program has under their own name, with their module."""
         self.paths: list[tuple[str, str]] = []
         """The library's modules that are imported, each with a name that is imported from it, or none."""
+        self.used: set[str] = set()
+        """The paths of all that is imported from the library, and used of its modules."""
         self.elsewhere: set[str] = set()
         self.unfit: set[str] = set()
         self.uses: dict[str, list[tuple[cst.Name, bool]]] = {}
@@ -102,6 +112,14 @@ class _Reader(cst.CSTVisitor):
         self.remarks: set[Remark] = set()
         self.exports = False
         """True if the program says what it exports."""
+        self.modules: list[tuple[cst.ImportAlias, str]] = []
+        """The imports of modules, each with the module's name in the program."""
+        self.plain: set[str] = set()
+        """The names in the program of modules that are imported under their whole path."""
+        self.module_names: dict[str, dict[cst.CSTNode, str]] = {}
+        """The names that move, by the place that uses them through a module, by the module's name in the program."""
+        self.kept: set[str] = set()
+        """The modules' names in the program of which something else is used."""
 
     def remark(self, node: cst.CSTNode, says: str, only: Literal["skin", "native"] | None = None) -> None:
         self.remarks.add(Remark(self.get_metadata(PositionProvider, node).start.line, says, only))
@@ -113,7 +131,10 @@ class _Reader(cst.CSTVisitor):
             name = dotted(alias.name)
             if self.library.owns(name):
                 self.paths.append((name, ""))
-                self._check(alias, name)
+                self._say(alias, self.library.missing(name))
+                self.modules.append((alias, alias.evaluated_alias or name.split(".")[0]))
+                if alias.asname is None:
+                    self.plain.add(name.split(".")[0])
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         module = "" if node.relative or node.module is None else dotted(node.module)
@@ -123,19 +144,25 @@ class _Reader(cst.CSTVisitor):
             return
         if isinstance(node.names, cst.ImportStar):
             self.paths.append((module, ""))
-            self.remark(node, f"Say which names are imported: {self.library.skin_of(module)} looks each up when asked.")
+            here = self.library.skin_of(module)
+            if here is not None:
+                self.remark(node, f"Say which names are imported: {here} looks each up when asked.")
             return
         for alias in node.names:
             name = dotted(alias.name)
             self.paths.append((module, name))
-            self._check(alias, f"{module}.{name}", self.library.native_of(module, name) is not None)
-            if alias.asname is None:
+            self.used.add(f"{module}.{name}")
+            native = self.library.native_of(module, name) is not None
+            self._say(alias, self.library.missing_name(module, name), "skin" if native else None)
+            if isinstance(self.library, FlatLibrary) and self.library.is_module(f"{module}.{name}"):
+                self.modules.append((alias, alias.evaluated_alias or name))
+            elif alias.asname is None:
                 self.imported[name] = module
 
-    def _check(self, node: cst.CSTNode, qualified: str, native: bool = False) -> None:
-        says = self.library.missing(qualified)
+    def _say(self, node: cst.CSTNode, says: str | None, only: Literal["skin", "native"] | None = None) -> None:
+        """Make a remark, if there is something to say."""
         if says is not None:
-            self.remark(node, says, "skin" if native else None)
+            self.remark(node, says, only)
 
     # -- uses --------------------------------------------------------------------------------------
 
@@ -153,7 +180,8 @@ class _Reader(cst.CSTVisitor):
     def visit_Attribute(self, node: cst.Attribute) -> None:
         qualified = self._qualified(node)
         if qualified is not None and not self._is_imported(node):
-            self._check(node, qualified)
+            self.used.add(qualified)
+            self._say(node, self.library.missing(qualified))
 
     def _is_imported(self, node: cst.CSTNode) -> bool:
         """Return True if a node is part of an import."""
@@ -170,7 +198,33 @@ class _Reader(cst.CSTVisitor):
             return
         if node.value == "__all__":
             self.exports = True
-        self.uses.setdefault(node.value, []).append((node, self._qualified(node) is not None))
+        qualified = self._qualified(node)
+        self.uses.setdefault(node.value, []).append((node, qualified is not None))
+        self._use_module(node, qualified)
+
+    @property
+    def moved(self) -> set[str]:
+        """The names in the program of modules that can be replaced: all that is used of them moves."""
+        return set(self.module_names) - self.kept
+
+    def leave_Module(self, original_node: cst.Module) -> None:
+        for alias, name in self.modules:
+            if name in self.module_names and name in self.kept:
+                self.remark(alias, f"{name} stays: not all that is used of it is here; import the names that are.")
+
+    def _use_module(self, node: cst.Name, qualified: str | None) -> None:
+        """Note what is used of a module whose names move to one module here."""
+        place: cst.CSTNode = node
+        while isinstance(self.library, FlatLibrary) and qualified and self.library.is_module(qualified):
+            parent = self.get_metadata(ParentNodeProvider, place, None)
+            if not isinstance(parent, cst.Attribute) or parent.value is not place:
+                break
+            name = parent.attr.value
+            if self.library.moves(qualified, name):
+                self.module_names.setdefault(node.value, {})[parent] = name
+                return
+            place, qualified = parent, f"{qualified}.{name}"
+        self.kept.add(node.value)
 
     def visit_Call(self, node: cst.Call) -> None:
         qualified = self._qualified(node.func)
@@ -180,6 +234,7 @@ class _Reader(cst.CSTVisitor):
         module, _, name = qualified.rpartition(".")
         if not self.library.accepts(module, name, keywords):
             self.unfit.add(name)
+        self._say(node, self.library.call_note(module, name, keywords))
         for note in self.library.notes:
             if note.fits(qualified, keywords):
                 self.remark(node, note.says, "native" if note.native else None)
@@ -193,12 +248,16 @@ class _Reader(cst.CSTVisitor):
         if isinstance(parents[0], cst.Expr):
             return  # a docstring
         self.words |= set(re.findall(r"\w+", text))
-        if any(isinstance(each, cst.Annotation) for each in parents) or not self.library.owns(text):
+        if any(isinstance(each, cst.Annotation) for each in parents):
+            self.kept |= set(re.findall(r"\w+", text))
+            return
+        if not self.library.owns(text):
             return
         loads = isinstance(parents[0], cst.Arg) and _called(parents[1]) in LOADERS
-        path = re.fullmatch(r"\w+(\.\w+)+", text) is not None and self.library.knows(text)
-        if loads or path:
-            self.remark(node, f"This text names {text}; write {self.library.skin_of(text)} if it is imported by it.")
+        path = re.fullmatch(r"\w+(\.\w+)+", text) is not None
+        here = self.library.renamed_text(text, loads) if loads or path else None
+        if here is not None:
+            self.remark(node, f"This text names {text}; write {here} if it is imported by it.")
 
     def visit_FormattedStringText(self, node: cst.FormattedStringText) -> None:
         self.words |= set(re.findall(r"\w+", node.value))
@@ -226,10 +285,8 @@ class _Writer(cst.CSTTransformer):
 
     def _target(self, module: str, name: str) -> tuple[str, str]:
         """Return the module and the name that a name of the library has here."""
-        skin = self.library.skin_of(module) or module
-        if not self.native or name in self.batch.stays:
-            return skin, name
-        return self.library.native_of(module, name) or (skin, name)
+        skin = self.library.target(module, name)
+        return skin if not self.native or name in self.batch.stays else self.library.native_of(module, name) or skin
 
     def _choose_names(self, reader: _Reader) -> None:
         """Choose the names that can be replaced in the whole program: nobody else may know or have them."""
@@ -304,9 +361,9 @@ class _Writer(cst.CSTTransformer):
         plain = alias.with_changes(name=path(here), comma=cst.MaybeSentinel.DEFAULT)
         if alias.asname is not None:
             return [cst.Import([plain])]
-        parent, _, last = (self.library.skin_of(self.library.module) or "").rpartition(".")
+        parent, _, last = (self.library.skin_of(self.library.modules[0]) or "").rpartition(".")
         bound: Small = cst.ImportFrom(path(parent), [cst.ImportAlias(cst.Name(last))])
-        return [bound] if name == self.library.module else [cst.Import([plain]), bound]
+        return [bound] if name in self.library.modules else [cst.Import([plain]), bound]
 
     def _import_from(self, node: cst.ImportFrom, module: str) -> list[Small] | None:
         if not self.library.owns(module):
@@ -315,13 +372,19 @@ class _Writer(cst.CSTTransformer):
             return [node.with_changes(module=path(self.library.skin_of(module) or module))]
         groups: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
-            where, name = self._target(module, dotted(alias.name))
+            where, name = self._place(module, alias)
             groups.setdefault(where, []).append(self._named(alias, name))
+        if list(groups) == [module]:
+            return None
         end = node.names[-1].comma
         return [
             node.with_changes(module=path(where), names=_with_end(names, end, node.lpar is not None))
             for where, names in sorted(groups.items())
         ]
+
+    def _place(self, module: str, alias: cst.ImportAlias) -> tuple[str, str]:
+        """Return the module and the name from which an imported name comes here."""
+        return self._target(module, dotted(alias.name))
 
     def _named(self, alias: cst.ImportAlias, new: str) -> cst.ImportAlias:
         old = dotted(alias.name)
@@ -330,6 +393,48 @@ class _Writer(cst.CSTTransformer):
         if alias.asname is None and old not in self.renamed:
             alias = alias.with_changes(asname=cst.AsName(cst.Name(old)))
         return alias.with_changes(name=cst.Name(new))
+
+
+class _FlatWriter(_Writer):
+    """Rewrites imports for a library whose names are in one module here."""
+
+    def __init__(self, library: FlatLibrary, reader: _Reader, native: bool, batch: Batch) -> None:
+        super().__init__(library, reader, native, batch)
+        self.here = library.here
+        self.is_module = library.is_module
+        self.moved = reader.moved
+        self.attributes: dict[cst.CSTNode, cst.Attribute] = {}
+        """The uses of names through modules, as they are written here."""
+        for bound in self.moved:
+            base = library.here if bound in reader.plain else bound
+            for place, name in reader.module_names[bound].items():
+                self.attributes[place] = cst.Attribute(path(base), cst.Name(name))
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        new = self.attributes.get(original_node)
+        return updated_node if new is None else updated_node.with_changes(value=new.value, attr=new.attr)
+
+    def _import(self, node: cst.Import) -> list[Small] | None:
+        names: dict[str, cst.ImportAlias] = {}
+        for alias in node.names:
+            name = dotted(alias.name)
+            bound = alias.evaluated_alias or name.split(".")[0]
+            moves = self.library.owns(name) and self.is_module(name) and bound in self.moved
+            new = alias.with_changes(name=path(self.here)) if moves else alias
+            names.setdefault(f"{dotted(new.name)} {new.evaluated_alias}", new)
+        made = list(names.values())
+        same = len(made) == len(node.names) and all(a is b for a, b in zip(made, node.names, strict=True))
+        return None if same else [node.with_changes(names=_without_last_comma(made))]
+
+    def _import_from(self, node: cst.ImportFrom, module: str) -> list[Small] | None:
+        return None if isinstance(node.names, cst.ImportStar) else super()._import_from(node, module)
+
+    def _place(self, module: str, alias: cst.ImportAlias) -> tuple[str, str]:
+        name = dotted(alias.name)
+        if not self.is_module(f"{module}.{name}"):
+            return super()._place(module, alias)
+        parent, _, last = self.here.rpartition(".")
+        return (parent, last) if (alias.evaluated_alias or name) in self.moved else (module, name)
 
 
 def dotted(node: cst.CSTNode) -> str:

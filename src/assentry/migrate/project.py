@@ -8,13 +8,14 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..core.wording import install_hint
 from ..errors import UsageError
 from .agents_sdk import AGENTS_SDK
+from .langchain import LANGCHAIN
 from .library import Library
 
 try:
@@ -26,7 +27,7 @@ except ImportError as error:
         f"Migrating needs libcst, which is not installed ({error.name}): {install_hint('migrate')}"
     ) from None
 
-LIBRARIES = (AGENTS_SDK,)
+LIBRARIES: tuple[Library, ...] = (AGENTS_SDK, LANGCHAIN)
 """The libraries whose programs can be migrated."""
 SKIPPED = ("__pycache__", "build", "dist", "node_modules", "site-packages", "venv")
 """Folders without programs of the project's own; hidden folders and virtual environments are skipped too."""
@@ -103,7 +104,7 @@ def plan_migration(paths: Sequence[Path], *, native: bool = False) -> Migration:
     texts = {path: text for path in found if (text := _read(path, notes)) is not None}
     before = dict(texts)
     for library in LIBRARIES:
-        _rewrite(texts, library, native, paths, notes)
+        _rewrite(texts, before, library, native, paths, notes)
     changes = []
     for path, text in texts.items():
         if text == before[path]:
@@ -116,11 +117,19 @@ def plan_migration(paths: Sequence[Path], *, native: bool = False) -> Migration:
     return Migration(changes, sorted(notes))
 
 
-def _rewrite(texts: dict[Path, str], library: Library, native: bool, given: Sequence[Path], notes: list[Note]) -> None:
-    """Rewrite the programs of one library, in place."""
+def _rewrite(
+    texts: dict[Path, str],
+    before: Mapping[Path, str],
+    library: Library,
+    native: bool,
+    given: Sequence[Path],
+    notes: list[Note],
+) -> None:
+    """Rewrite the programs of one library, in place. Notes have the lines of the files as they are."""
+    library = library.for_project(before.values())
     programs: dict[Path, Program] = {}
     for path, text in texts.items():
-        if re.search(rf"\b{library.module}\b", text) is None:
+        if re.search(rf"\b({'|'.join(library.modules)})\b", text) is None:
             continue
         try:
             program = Program(text, library)
@@ -129,9 +138,10 @@ def _rewrite(texts: dict[Path, str], library: Library, native: bool, given: Sequ
             notes.append(Note(path, line, "The file cannot be parsed as Python and is left alone."))
             continue
         roots = _roots(path, given)
-        local = next((root for root in roots for each in program.paths if _may_be_local(root, *each)), None)
+        local = next(((root, each) for root in roots for each in program.paths if _may_be_local(root, *each)), None)
         if local is not None:
-            says = f"{library.module} may be the module in {local}, not {library.title}: the file is left alone."
+            name = local[1][0].split(".")[0]
+            says = f"{name} may be the module in {local[0]}, not {library.title}: the file is left alone."
             notes.append(Note(path, 0, says))
             continue
         programs[path] = program
@@ -140,8 +150,9 @@ def _rewrite(texts: dict[Path, str], library: Library, native: bool, given: Sequ
         if program.code != texts[path]:
             notes.append(Note(path, 0, "The file cannot be written back as it was, so it is left alone."))
             continue
+        read = program if texts[path] == before[path] else Program(before[path], library)
         texts[path] = program.rewritten(native=native, batch=batch)
-        notes += [Note(path, each.line, each.says) for each in program.remarks(native=native)]
+        notes += [Note(path, each.line, each.says) for each in read.remarks(native=native)]
 
 
 # -- finding and reading -----------------------------------------------------------------------------
@@ -184,7 +195,7 @@ def _read(path: Path, notes: list[Note]) -> str | None:
     if path.suffix == ".py":
         return text if _is_utf8(path, text, notes) else None
     if path.suffix == ".ipynb":
-        if any(re.search(rf"\b(from|import) {each.module}\b", text) for each in LIBRARIES):
+        if any(re.search(rf"\b(from|import) ({'|'.join(each.modules)})\b", text) for each in LIBRARIES):
             notes.append(Note(path, 0, "A notebook is left alone: change the imports in its cells by hand."))
     elif not any(path.match(each) for each in REQUIREMENTS):
         notes.append(Note(path, 0, "The file is not a Python program and is left alone."))
@@ -202,10 +213,11 @@ def _is_utf8(path: Path, text: str, notes: list[Note]) -> bool:
 
 
 def _requirements(path: Path, text: str) -> Iterator[Note]:
-    for library in LIBRARIES:
-        for number, line in enumerate(text.splitlines(), 1):
-            if re.search(rf"(?<![\w-]){library.distribution}(?![\w-])", line):
-                yield Note(path, number, f"The project needs {library.distribution}: put assentry in its place.")
+    named = {name: new for library in LIBRARIES for name, new in library.distributions.items()}
+    for number, line in enumerate(text.splitlines(), 1):
+        for name, new in named.items():
+            if re.search(rf"""(^\s*|["']){name}(?=\s*([]\[)=<>~!;@,"']|$))""", line):
+                yield Note(path, number, f"The project needs {name}: put {new} in its place.")
 
 
 # -- modules of the project's own --------------------------------------------------------------------

@@ -1,4 +1,11 @@
-"""Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store."""
+"""Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store.
+
+LangChain's ready-made middleware, and other names of its own, are imported from the installed library on first use. A
+name that is not here says why, and what to do instead.
+"""
+
+import sys
+import typing
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
@@ -40,6 +47,9 @@ from .model_request import ExtendedModelResponse, ModelCallResult, ModelRequest,
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+
+if typing.TYPE_CHECKING:
+    from .langchain.typed import *
 
 __all__ = [
     "REMOVE_ALL_MESSAGES",
@@ -93,3 +103,22 @@ __all__ = [
     "wrap_model_call",
     "wrap_tool_call",
 ]
+
+
+def _find(name: str) -> typing.Any:
+    """Return a name of LangChain's own, or say why there is none."""
+    from .absent import find_name
+
+    # `hasattr` needs an AttributeError, whose words an import statement would not show.
+    imported = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+    return find_name(name, __all__, imported)
+
+
+if not typing.TYPE_CHECKING:
+    __getattr__ = _find
+
+
+def __dir__() -> list[str]:
+    from .langchain.export import EXPORTS
+
+    return sorted({*globals(), *EXPORTS})
