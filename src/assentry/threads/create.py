@@ -15,7 +15,7 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
-from .foreign import is_langchain_kind
+from .foreign import is_langchain, is_langchain_kind, langchain_bases
 from .interrupts import PREFIX
 from .message import SystemMessage
 from .message_items import given_message
@@ -62,7 +62,7 @@ def create_agent(
         max_turns: The number of model calls allowed in one run.
     """
     asked = model_from("create_agent", model)
-    around = checked_middleware(middleware)
+    around = checked_middleware(_adapted(middleware))
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
     allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     if len(gates) > 1:
@@ -78,7 +78,7 @@ def create_agent(
         output_type=response_format,
         description_prefix=gates[0].description_prefix if gates else PREFIX,
         system_message=told if told is not None and not isinstance(told.content, str) else None,
-        speaks_langchain=any(map(is_langchain_kind, (model, system_prompt, state_schema, response_format))),
+        speaks_langchain=_is_langchain(model, tools, middleware, system_prompt, state_schema, response_format),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
@@ -88,6 +88,41 @@ def create_agent(
     if store is None and not inner:
         _check_free(agent)
     return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+
+
+def _is_langchain(model: Any, tools: Any, middleware: Any, *others: Any) -> bool:
+    """Return True if the agent was given anything of LangChain's, so that it speaks LangChain's messages."""
+    listed = [each for some in (tools, middleware) if isinstance(some, list | tuple) for each in some]
+    return any(map(is_langchain_kind, (model, *listed, *others)))
+
+
+def _adapted(given: Any) -> Any:
+    """Return the middleware, with LangChain's as ours."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [_adapt(each) if is_langchain(each) and not isinstance(each, AgentMiddleware) else each for each in given]
+
+
+def _adapt(given: Any) -> Any:
+    kind: type = type(given)
+    bases = langchain_bases(kind)
+    if "langchain.agents.middleware.human_in_the_loop.HumanInTheLoopMiddleware" in bases:
+        return _gate_of(given)
+    if "langchain.agents.middleware.types.AgentMiddleware" not in bases:
+        return given
+    from .langchain.middleware import LangChainMiddleware
+
+    return LangChainMiddleware(given)
+
+
+def _gate_of(given: Any) -> HumanInTheLoopMiddleware:
+    """Return LangChain's human-in-the-loop middleware as ours: a gate that nothing passes."""
+    if type(given).__module__.partition(".")[0] != "langchain":
+        raise InvalidDefinition(
+            f"{type(given).__name__} is a subclass of LangChain's HumanInTheLoopMiddleware, whose code would not be "
+            "asked here; use the HumanInTheLoopMiddleware of assentry.threads, and hooks beside it."
+        )
+    return HumanInTheLoopMiddleware(given.interrupt_on, description_prefix=given.description_prefix)
 
 
 def _told(given: Any) -> SystemMessage | None:

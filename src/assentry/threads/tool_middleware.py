@@ -183,9 +183,12 @@ class MiddlewareEntry:
 
     def _check_first_run(self, tool: Tool) -> None:
         if tool.name in self.ran and not tool.idempotent:
+            failed = next(
+                (gave["failed"] for *_, gave in self.kept if gave["tool"] == tool.name and "failed" in gave), ""
+            )
             raise UsageError(
                 f"The tool {tool.name!r} was run in this call already, and is not idempotent: a second run could do "
-                "what it does twice. Declare it with idempotent=True if it may."
+                f"what it does twice. Declare it with idempotent=True if it may.{failed and f' It failed: {failed}'}"
             )
         self.ran.add(tool.name)
 
