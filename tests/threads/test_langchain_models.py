@@ -11,7 +11,7 @@ pytest.importorskip("langchain")
 
 from langchain_core import messages as lc
 
-from assentry import ModelSettings
+from assentry import InvalidDefinition, ModelSettings
 from assentry.testing import ScriptedModel
 from assentry.threads import InMemorySaver, SqliteSaver, create_agent, wrap_model_call
 from tests.threads.chat_model import ScriptedChat, called
@@ -112,3 +112,72 @@ def test_a_request_may_name_a_chat_model_and_its_own_settings() -> None:
     agent = create_agent(ScriptedModel([]), middleware=[other], checkpointer=InMemorySaver())
     assert agent.invoke(say("a"), thread())["messages"][-1].content == "Theirs."
     assert len(model.asked) == 1
+
+
+# -- bound models ----------------------------------------------------------------------------------
+
+
+def test_a_bound_model_keeps_what_is_bound_to_it() -> None:
+    model = ScriptedChat(steps=[called("look", at="it"), "Seen."])
+    for given in (model.bind(stop=["."]), model.bind(stop=["."]).with_config(tags=["mine"])):
+        agent = create_agent(given, [look], checkpointer=InMemorySaver())
+        model._asked.clear()
+        assert agent.invoke(say("Look."), thread())["messages"][-1].content == "Seen."
+        assert [tool["function"]["name"] for tool in model.options[-1]["tools"]] == ["look"]
+        assert agent.agent.model.name == "scripted"
+
+
+def test_tools_that_are_bound_to_a_model_stay_beside_the_agents_own() -> None:
+    model = ScriptedChat(steps=["Yes."])
+    agent = create_agent(model.bind_tools([{"type": "web_search"}]), [look], checkpointer=InMemorySaver())
+    agent.invoke(say("Look."), thread())
+    assert [tool.get("function", tool).get("name", "web") for tool in model.options[0]["tools"]] == ["web", "look"]
+
+
+def test_a_model_with_retries_is_asked_again() -> None:
+    model = ScriptedChat(steps=[ConnectionError("away"), "Here."])
+    given = model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+    agent = create_agent(given, [look], checkpointer=InMemorySaver())
+    assert agent.invoke(say("Hi"), thread())["messages"][-1].content == "Here."
+
+
+def test_a_model_with_fallbacks_falls_back() -> None:
+    other = ScriptedChat(steps=["The other."])
+    given = ScriptedChat(steps=[ConnectionError("away")]).with_fallbacks([other])
+    agent = create_agent(given, [look], checkpointer=InMemorySaver())
+    assert agent.invoke(say("Hi"), thread())["messages"][-1].content == "The other."
+    assert [tool["function"]["name"] for tool in other.options[0]["tools"]] == ["look"]
+
+
+def test_a_request_may_name_a_bound_model() -> None:
+    model = ScriptedChat(steps=["Bound."])
+
+    @wrap_model_call
+    def other(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=model.bind(stop=["."])))
+
+    agent = create_agent(ScriptedModel([]), middleware=[other], checkpointer=InMemorySaver())
+    assert agent.invoke(say("a"), thread())["messages"][-1].content == "Bound."
+
+
+def test_a_configurable_model_is_chosen_by_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    from langchain.chat_models import base
+
+    made: dict[str, Any] = {}
+
+    def init(model: str, **options: Any) -> Any:
+        return made.setdefault(model, ScriptedChat(steps=[f"From {model}."], model_name=model))
+
+    monkeypatch.setattr(base, "_init_chat_model_helper", init)
+    given = base.init_chat_model(configurable_fields=("model",))
+    agent = create_agent(given, [look], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t", "model": "small"}}
+    assert agent.invoke(say("Hi"), config)["messages"][-1].content == "From small."
+
+
+def test_another_runnable_is_refused() -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    for wrong in (RunnableLambda(str), ScriptedChat(steps=[]) | RunnableLambda(str)):
+        with pytest.raises(InvalidDefinition, match="is no chat model; give the chat model itself"):
+            create_agent(wrong, checkpointer=InMemorySaver())

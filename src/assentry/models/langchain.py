@@ -7,7 +7,7 @@ arguments are kept as they came, and given back to it unchanged.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import AssentryError, ModelFailed, UsageError
+from .bound_chat import bind_inside, chat_model_in, retries, takes_config
 from .failure import is_passing, status_failure, stream_failure, without_secrets
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, chat_messages, chat_tool
 from .wire import OPENAI_SETTINGS, ItemDraft, call_ids, check_supported, chosen_tool, settings_as_named
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
 WHERE = "A chat model of LangChain"
@@ -52,6 +52,8 @@ class ChatRequest(ModelRequest, frozen=True):
     """A request that also has the conversation as LangChain's messages, which the chat model gets as they are."""
 
     messages: Sequence[Any] = ()
+    config: Any = None
+    """The config that the thread was invoked with, for a model that is chosen by it."""
 
 
 class ChatResponse(ModelResponse):
@@ -70,11 +72,14 @@ class LangChainModel:
     takes_messages = True
     """True: in a thread the model is asked with a `ChatRequest`."""
 
-    def __init__(self, chat_model: BaseChatModel) -> None:
-        named = (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))
-        self.name = next((name for name in named if isinstance(name, str) and name), type(chat_model).__name__)
+    def __init__(self, chat_model: Any) -> None:
+        inner = chat_model_in(chat_model)
+        named = (getattr(inner, name, None) for name in ("model_name", "model", "model_id"))
+        self.name = next((name for name in named if isinstance(name, str) and name), type(inner).__name__)
         """The model's name."""
         self._chat = chat_model
+        self._retries = retries(chat_model)
+        self._takes_config = takes_config(chat_model)
 
     def __repr__(self) -> str:
         return f"LangChainModel({type(self._chat).__name__}, {self.name!r})"
@@ -92,7 +97,7 @@ class LangChainModel:
         arguments = {**settings_as_named(settings, SAME), **(settings.extra_args or {})}
         reply = LangChainReply(self.name, call_ids(request), output, whole=whole)
         try:
-            chunks = self._bind_tools(request, output).astream(asked, **arguments)
+            chunks = self._chunks(request, output, asked, arguments)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     for event in reply.take(chunk):
@@ -105,6 +110,18 @@ class LangChainModel:
         for draft in reply.drafts:
             yield draft.done()
         yield response
+
+    async def _chunks(self, request: ModelRequest, output: str | None, asked: Any, more: Any) -> AsyncGenerator[Any]:
+        """Yield the chunks of the reply; the whole message at once if the runnable around the model asks again."""
+        chat = self._bind_tools(request, output)
+        if self._takes_config and isinstance(request, ChatRequest):
+            more = {**more, "config": {"configurable": dict((request.config or {}).get("configurable") or {})}}
+        if self._retries:
+            yield await chat.ainvoke(asked, **more)
+            return
+        async with aclosing(chat.astream(asked, **more)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def _bind_tools(self, request: ModelRequest, output: str | None) -> Any:
         """Return the chat model with the tools; the final output, if it has a schema, is given by a tool, too."""
@@ -120,10 +137,10 @@ class LangChainModel:
         if request.settings.parallel_tool_calls is not None:
             more["parallel_tool_calls"] = request.settings.parallel_tool_calls
         try:
-            return self._chat.bind_tools(tools, **more)
+            return bind_inside(self._chat, lambda chat: chat.bind_tools(tools, **more))
         except NotImplementedError as error:
             raise UsageError(
-                f"The chat model {type(self._chat).__name__} takes no tools, and needs them for an agent with tools or "
+                f"The chat model {self.name} takes no tools, and needs them for an agent with tools or "
                 "an output_type; give the agent another model."
             ) from error
 
@@ -213,6 +230,8 @@ class LangChainReply(ChatReply):
         self.id = whole.id
         self.usage = _usage(whole)
         self._keep_whole(whole)
+        if self._whole and not self.drafts:
+            self._begin("text")  # a message without text and calls is a message, too
         if reason == "refusal":  # nothing that was said before counts, calls least of all
             text = "".join(draft.text for draft in self.drafts if draft.kind == "text")
             self.drafts, self.more = [ItemDraft("refusal", 0, DIALECT)], {}
@@ -255,6 +274,8 @@ def _block_delta(block: Any) -> Item:
         return {"content": block}
     if block.get("type") == "text":
         return {"content": block.get("text")}
+    if block.get("type") == "refusal":
+        return {"refusal": block.get("refusal")}
     thought = block.get("thinking") or block.get("reasoning")
     return {"reasoning": thought} if isinstance(thought, str) else {}
 

@@ -18,7 +18,7 @@ from ..core import facts as f
 from ..core.digest import parse_object, same
 from ..core.transcript import NOTE, Item, as_function, without, without_notes
 from ..core.wording import described, holds
-from ..definitions.context import RunContextWrapper
+from ..definitions.context import THREAD_CONFIG, RunContextWrapper
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.delta import as_dict
 from ..models.model import Model, ModelSettings
@@ -285,7 +285,8 @@ class Asking:
         changed = self._settled_request(request, asked, request.input)
         said: list[Any] = [] if asked.system_message is None else [asked.system_message]
         parts = {name: getattr(changed, name) for name in changed.__struct_fields__}
-        return ChatRequest(**parts, messages=[as_langchain(each) for each in (*said, *_answered(asked.messages))])
+        messages = [as_langchain(each) for each in (*said, *_answered(asked.messages))]
+        return ChatRequest(**parts, messages=messages, config=THREAD_CONFIG.get())
 
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
         """Return the runtime's request with the changes of the middleware."""
