@@ -55,13 +55,22 @@ def _commands(folder: Path, python: Path, environment: Environment) -> list[Sequ
     # Not editable, not even for the checkout: what is measured is what users install.
     if uv := shutil.which("uv"):
         # uv keeps the wheel it built of a folder as long as pyproject.toml is the same.
-        again = ["--reinstall-package", environment.named[0]] if environment.local else []
+        more: list[str | Path] = ["--reinstall-package", environment.named[0]] if environment.local else []
+        if environment.overrides:
+            listed = folder.parent / f"{folder.name}-overrides.txt"
+            listed.write_text("\n".join(environment.overrides))
+            more += ["--override", listed]
         return [
             [uv, "venv", "--quiet", "--python", sys.executable, folder],
-            [uv, "pip", "install", "--quiet", "--python", python, *again, *environment.requirements],
+            [uv, "pip", "install", "--quiet", "--python", python, *more, *environment.requirements],
         ]
-    pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    return [[sys.executable, "-m", "venv", folder], [*pip, "install", *environment.requirements]]
+    made: list[str | Path] = [sys.executable, "-m", "venv", folder]
+    pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    if not environment.overrides:
+        return [made, [*pip, *environment.requirements]]
+    # pip overrides nothing: what is pinned comes last, after the requirements of a version that can be installed.
+    pinned = [each for each in environment.requirements if "==" in each]
+    return [made, [*pip, *(each.partition("==")[0] for each in environment.requirements)], [*pip, "--no-deps", *pinned]]
 
 
 def _run(command: Sequence[str | Path]) -> None:
@@ -73,7 +82,8 @@ def _run(command: Sequence[str | Path]) -> None:
 def _wanted(environment: Environment) -> str:
     """What the stamp of a good environment says."""
     source = _fingerprint() if environment.local else None
-    return json.dumps({"python": sys.version, "requirements": environment.requirements, "source": source})
+    wanted = {"python": sys.version, "requirements": environment.requirements, "source": source}
+    return json.dumps(wanted | ({"overrides": environment.overrides} if environment.overrides else {}))
 
 
 def _fingerprint() -> str:

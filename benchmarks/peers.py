@@ -22,6 +22,8 @@ class Environment:
     named: tuple[str, ...]
     local: bool = False
     """Whether it holds this checkout, and is made anew when the checkout changes."""
+    overrides: tuple[str, ...] = ()
+    """Requirements that take the place of all others for the same packages; for one that nothing installable meets."""
 
 
 # The ranges of versions that the drivers are written for. All of them are here.

@@ -59,7 +59,7 @@ def main() -> None:
     result = agent.invoke(Command(resume={interrupt.id: {"decisions": decisions}}), config)
     for message in result["messages"]:
         if message.type == "tool":
-            print(f"{message.status}: {message.content.splitlines()[0]}")
+            print(f"{message.status}: {message.content.splitlines()[-1]}")
     print(result["messages"][-1].content)
 
 

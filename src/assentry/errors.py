@@ -98,7 +98,7 @@ class UsageError(AssentryError):
     status = 400
 
 
-class InvalidDefinition(UsageError):
+class InvalidDefinition(UsageError, ValueError):
     """An agent, a tool or a rule cannot be defined like this."""
 
 
@@ -110,7 +110,7 @@ class InvalidInput(UsageError):
     """The input cannot become part of a run."""
 
 
-class InvalidDecision(UsageError):
+class InvalidDecision(UsageError, ValueError):
     """The decision does not fit the question."""
 
     status = 422

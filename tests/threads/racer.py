@@ -1,4 +1,4 @@
-"""A process that answers threads of a file, one for each line that it is told: `racer.py FILE approve|reject`."""
+"""A process that answers threads of a file, one for each line that it is told: `racer.py FILE approve|reject MODE`."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ from assentry.testing import ScriptedModel, call
 from assentry.threads import Command, HumanInTheLoopMiddleware, SqliteSaver, create_agent
 
 FILE = Path(sys.argv[1])
+MODE: Any = sys.argv[3]
 
 
 def execute_sql(query: str) -> str:
@@ -33,7 +34,7 @@ def steps() -> Any:
 agent = create_agent(
     ScriptedModel(steps()),
     [execute_sql],
-    middleware=[HumanInTheLoopMiddleware({"execute_sql": True})],
+    middleware=[HumanInTheLoopMiddleware({"execute_sql": True}, interrupt_mode=MODE)],
     checkpointer=SqliteSaver(FILE),
 )
 
@@ -41,7 +42,8 @@ agent = create_agent(
 def answer(thread: str, verdict: str) -> str:
     """What came of answering a thread."""
     try:
-        command = Command(resume={"decisions": [{"type": verdict}]}, by=verdict)
+        decision = {"type": verdict}
+        command = Command(resume={"decisions": [decision]} if MODE == "batched" else decision, by=verdict)
         result = agent.invoke(command, {"configurable": {"thread_id": thread}})
     except Conflict as error:
         return f"{type(error).__name__}: {error}"

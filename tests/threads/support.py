@@ -8,6 +8,7 @@ from typing import Any
 from assentry import ModelRequest, ModelResponse
 from assentry.testing import ScriptedModel
 from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, Interrupt, ThreadAgent, create_agent
+from assentry.threads.review import EDIT_NOTICE
 
 
 class Paired(ScriptedModel):
@@ -106,6 +107,16 @@ def only(result: dict[str, Any]) -> Interrupt:
 def texts(result: dict[str, Any]) -> list[tuple[str, str]]:
     """The messages of a result: their types and texts."""
     return [(each.type, each.text) for each in result["messages"]]
+
+
+def rejected(tool: str, reason: str) -> str:
+    """What the model is told of a call that a person rejected."""
+    return f"User rejected the tool call for `{tool}` with reason: {reason}"
+
+
+def edited(ran: str, text: str) -> str:
+    """What the model is told of a call that a person changed."""
+    return f"{EDIT_NOTICE} Executed instead: {ran}.\n\nTool response:\n{text}"
 
 
 def requests(agent: ThreadAgent) -> list[ModelRequest]:

@@ -111,4 +111,4 @@ async def test_a_call_that_never_began_did_not_run() -> None:
     agent, ran = office(call("write_file", {"path": "a"}), "ok")
     await agent.ainvoke(say("go"), thread())
     result = await agent.ainvoke(decide("reject"), thread())
-    assert texts(result)[2] == ("tool", "The call was not approved and did not run.") and ran == []
+    assert texts(result)[2][1].startswith("User rejected the tool call for `write_file` with id ") and ran == []

@@ -32,7 +32,20 @@ from assentry.threads import (
     wrap_model_call,
     wrap_tool_call,
 )
-from tests.threads.support import Paired, Ran, decide, journal, office, only, requests, say, texts, thread
+from tests.threads.support import (
+    Paired,
+    Ran,
+    decide,
+    edited,
+    journal,
+    office,
+    only,
+    rejected,
+    requests,
+    say,
+    texts,
+    thread,
+)
 
 
 class Noting(AgentMiddleware):
@@ -735,11 +748,6 @@ class Rerouting(AgentMiddleware):
         return {"jump_to": "tools"} if state["messages"][-1].type == "tool" else None
 
 
-def changed(ran: str) -> str:
-    """What the model is told of a call that a person changed."""
-    return f"\n\n[A person changed this call before it ran. What ran was: {ran}]"
-
-
 @pytest.mark.parametrize("first", [True, False], ids=["before the gate", "after the gate"])
 async def test_a_rejected_call_does_not_run_under_middleware_that_jumps_to_the_tools(first: bool) -> None:
     ran = Ran()
@@ -753,7 +761,7 @@ async def test_a_rejected_call_does_not_run_under_middleware_that_jumps_to_the_t
     assert "__interrupt__" in await agent.ainvoke(say("go"), thread())
     assert ran == []
     result = await agent.ainvoke(decide({"type": "reject", "message": "No."}), thread())
-    assert ran == [] and result["messages"][2].content == "No."
+    assert ran == [] and result["messages"][2].content == rejected("execute_sql", "No.")
 
 
 # -- around tools ---------------------------------------------------------------------------------------
@@ -790,8 +798,8 @@ async def test_a_call_that_middleware_redirects_to_a_gated_tool_is_asked_about(f
     edit = {"type": "edit", "edited_action": {"name": "execute_sql", "args": {"query": "SELECT"}}}
     for decision, expected, text in (
         ("approve", [("execute_sql", "DROP")], "ran DROP"),
-        ({"type": "reject", "message": "No."}, [], "No."),
-        (edit, [("execute_sql", "SELECT")], "ran SELECT" + changed('execute_sql {"query":"SELECT"}')),
+        ({"type": "reject", "message": "No."}, [], rejected("execute_sql", "No.")),
+        (edit, [("execute_sql", "SELECT")], edited('execute_sql with arguments {"query": "SELECT"}', "ran SELECT")),
         ({"type": "respond", "message": "Done by hand."}, [], "Done by hand."),
     ):
         ran = Ran()
@@ -816,7 +824,7 @@ async def test_a_call_that_middleware_redirects_to_a_gated_tool_is_asked_about(f
         result = await agent.ainvoke(decide(decision), thread())
         assert ran == expected
         assert result["messages"][2].content == text
-        assert result["messages"][2].status == ("error" if text == "No." else "success")
+        assert result["messages"][2].status == ("error" if text.endswith("No.") else "success")
 
 
 async def test_a_call_that_middleware_edits_after_its_approval_is_asked_about_again() -> None:
@@ -863,7 +871,7 @@ async def test_a_wrong_answer_about_a_changed_call_records_nothing_and_a_right_o
     assert only(await agent.ainvoke(None, thread())) == waiting
     result = await agent.ainvoke(decide(edit("write_file", path="b")), thread())
     assert ran == [("write_file", "b", "")]
-    assert texts(result)[2] == ("tool", "wrote b" + changed('write_file {"path":"b","text":""}'))
+    assert texts(result)[2] == ("tool", edited('write_file with arguments {"path": "b"}', "wrote b"))
 
 
 @pytest.mark.parametrize("decision", [edit("write_file", path=1), edit("read_data"), {"type": "maybe"}, {}])
@@ -904,7 +912,7 @@ async def test_an_edit_of_a_changed_call_is_told_once_though_its_body_is_entered
     assert only(await agent.ainvoke(decide(edit("send", to="bob")), thread())).value == "Sure?"
     result = await agent.ainvoke(Command(resume="yes"), thread())
     assert sent == ["bob"]
-    assert texts(result)[2] == ("tool", "yes: bob" + changed('send {"to":"bob"}'))
+    assert texts(result)[2] == ("tool", edited('send with arguments {"to": "bob"}', "yes: bob"))
     assert requests(agent)[-1].input[-1]["output"] == texts(result)[2][1]
 
 

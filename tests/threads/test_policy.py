@@ -10,7 +10,7 @@ from assentry.store import MemoryStore
 from assentry.testing import call
 from assentry.threads import HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent
 from tests.runtime.support import named
-from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, office, only, rejected, say, texts, thread
 
 CONFIGS: list[tuple[Any, str]] = [
     (None, "must be True, False or"),
@@ -97,7 +97,6 @@ def test_a_policy_says_what_it_came_to() -> None:
     made = HumanInTheLoopMiddleware({"a": True, "b": False, "c": {"allowed_decisions": ["reject", "reject"]}})
     assert made.interrupt_on == {
         "a": {"allowed_decisions": ["approve", "edit", "reject"]},
-        "b": None,
         "c": {"allowed_decisions": ["reject"]},
     }
     assert made.description_prefix == "Tool execution requires approval"
@@ -336,7 +335,7 @@ async def test_a_rejection_holds_whatever_the_policy_is_now(was: Any, now: Any) 
     await agent.ainvoke(say("go"), thread())
     again, _ = office("ok", ran=ran, policy={"execute_sql": now}, checkpointer=store)
     result = await again.ainvoke(decide({"type": "reject", "message": "No."}), thread())
-    assert ran == [] and result["messages"][2].content == "No."
+    assert ran == [] and result["messages"][2].content == rejected("execute_sql", "No.")
 
 
 async def test_a_question_that_a_changed_policy_makes_has_the_new_decisions() -> None:

@@ -33,9 +33,9 @@ ROUNDS = 8
 class Racer:
     """A process that answers threads when it is told to."""
 
-    def __init__(self, file: Path, verdict: str) -> None:
+    def __init__(self, file: Path, verdict: str, mode: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(RACER), str(file), verdict],
+            [sys.executable, str(RACER), str(file), verdict, mode],
             env=os.environ | {"PYTHONPATH": str(SOURCES), "PYTHONUTF8": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -59,11 +59,11 @@ class Racer:
         self.process.stdout.close()
 
 
-def waiting(file: Path) -> None:
+def waiting(file: Path, mode: str) -> None:
     """Threads in a file that wait for an answer."""
     import importlib.util
 
-    sys.argv, before = [str(RACER), str(file)], sys.argv
+    sys.argv, before = [str(RACER), str(file), "", mode], sys.argv
     try:
         spec = importlib.util.spec_from_file_location("racer", RACER)
         assert spec is not None and spec.loader is not None
@@ -76,11 +76,14 @@ def waiting(file: Path) -> None:
     asyncio.run(racer.agent.store.close())
 
 
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
 @pytest.mark.parametrize(("one", "other"), [("approve", "approve"), ("approve", "reject")])
-def test_of_two_processes_that_answer_one_does_and_nothing_runs_twice(tmp_path: Path, one: str, other: str) -> None:
+def test_of_two_processes_that_answer_one_does_and_nothing_runs_twice(
+    tmp_path: Path, one: str, other: str, mode: str
+) -> None:
     file = tmp_path / "threads.db"
-    waiting(file)
-    racers = [Racer(file, one), Racer(file, other)]
+    waiting(file, mode)
+    racers = [Racer(file, one, mode), Racer(file, other, mode)]
     ran: list[str] = []
     for number in range(ROUNDS):
         for racer in racers:

@@ -13,7 +13,7 @@ from assentry.threads import (
     ToolMessage,
     create_agent,
 )
-from tests.threads.support import Paired, Ran, decide, office, only, requests, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, edited, office, only, rejected, requests, say, texts, thread
 
 DELETE = "DELETE FROM records WHERE created_at < NOW() - INTERVAL '30 days';"
 
@@ -80,12 +80,12 @@ def test_an_edited_call_runs_with_the_reviewers_arguments() -> None:
     for name in ("args", "arguments"):
         agent, ran = office(call("write_file", {"path": "a.txt", "text": "x"}), "done")
         agent.invoke(say("write"), thread())
-        edited = {"name": "write_file", name: {"path": "b.txt", "text": "y"}}
-        result = agent.invoke(decide({"type": "edit", "edited_action": edited}), thread())
+        action = {"name": "write_file", name: {"path": "b.txt", "text": "y"}}
+        result = agent.invoke(decide({"type": "edit", "edited_action": action}), thread())
         assert ran == [("write_file", "b.txt", "y")]
         output = result["messages"][2]
-        assert output.status == "success" and output.content.startswith("wrote b.txt")
-        assert 'write_file {"path":"b.txt","text":"y"}' in output.content, "the model is told what ran"
+        assert output.status == "success" and output.content.endswith("wrote b.txt")
+        assert output.content == edited('write_file with arguments {"path": "b.txt", "text": "y"}', "wrote b.txt")
 
 
 def test_an_edit_may_choose_another_tool() -> None:
@@ -100,8 +100,9 @@ def test_a_rejected_call_does_not_run_and_the_model_is_told_why() -> None:
     agent.invoke(say("drop it"), thread())
     result = agent.invoke(decide({"type": "reject", "message": "No, keep the table."}), thread())
     assert ran == []
-    assert (result["messages"][2].status, result["messages"][2].content) == ("error", "No, keep the table.")
-    assert requests(agent)[1].input[-1]["output"] == "No, keep the table."
+    told = rejected("execute_sql", "No, keep the table.")
+    assert (result["messages"][2].status, result["messages"][2].content) == ("error", told)
+    assert requests(agent)[1].input[-1]["output"] == told
     assert texts(result)[-1] == ("ai", "I leave it.")
 
 
@@ -109,7 +110,11 @@ def test_a_rejection_without_words_has_some() -> None:
     agent, _ = office(call("execute_sql", {"query": "DROP"}), "fine")
     agent.invoke(say("drop it"), thread())
     result = agent.invoke(decide("reject"), thread())
-    assert result["messages"][2].status == "error" and "not approved" in result["messages"][2].content
+    assert result["messages"][2].status == "error"
+    assert result["messages"][2].content == (
+        "User rejected the tool call for `execute_sql` with id call_1_0. The tool was not executed. Do not retry this "
+        "tool call unless the user explicitly requests it."
+    )
 
 
 def test_a_person_may_answer_in_the_tools_place() -> None:

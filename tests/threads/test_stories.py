@@ -33,24 +33,25 @@ def test_a_call_runs_after_yes(run_example: Run) -> None:
 
 def test_anything_else_is_no(run_example: Run) -> None:
     assert lines(run_example("threads_approve", "perhaps\n"))[-2:] == [
-        "execute_sql (error): Not today.",
+        "execute_sql (error): User rejected the tool call for `execute_sql` with reason: Not today.",
         "I am done with the records.",
     ]
 
 
 def test_a_call_is_edited(run_example: Run) -> None:
-    proposed, refused, ran, note, told, end = lines(run_example("threads_edit"))
+    proposed, refused, told, _, _, ran, end = lines(run_example("threads_edit"))
     assert proposed == "proposed: {'to': 'everybody@example.com', 'subject': 'We moved', 'copies': 500}"
     assert refused.startswith("refused: ") and "copies" in refused
-    assert ran == "ran: Sent 2 to friends@example.com: We moved"
-    assert note == "" and "A person changed this call" in told
+    assert ran == "Sent 2 to friends@example.com: We moved"
+    assert told.startswith("ran: Note: a person changed this tool call before it ran.")
     assert end == "The mail is out."
 
 
 def test_a_call_is_rejected_and_another_one_is_approved(run_example: Run) -> None:
     assert lines(run_example("threads_reject")) == [
         "now proposed: archive_file",
-        "delete_file (error): We must keep reports for ten years. Archive it instead.",
+        "delete_file (error): User rejected the tool call for `delete_file` with reason: We must keep reports for ten "
+        "years. Archive it instead.",
         "archive_file (success): report-2019.pdf is in the archive.",
         "The report is in the archive.",
     ]
@@ -65,7 +66,7 @@ def test_several_calls_are_decided_at_once(run_example: Run) -> None:
         "success: Ordered: 2 lamp.",
         "success: lamp: none left.",
         "success: Ordered: 4 chair.",
-        "error: No boats.",
+        "error: User rejected the tool call for `order` with reason: No boats.",
         "That is what I could get.",
     ]
 

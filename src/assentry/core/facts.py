@@ -449,6 +449,8 @@ class Finished(Fact, frozen=True):
     """True if the output is a list of content parts for the model, such as images."""
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
+    notice: str | None = None
+    """The words that tell the model what ran, if a person changed the call; empty for none, None for the usual ones."""
     update: Raw = NOTHING
     """Updates of the thread's state by the tool: a JSON list of objects, in order."""
     more: Raw = NOTHING

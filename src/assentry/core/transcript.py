@@ -240,7 +240,9 @@ def output_item(state: CallState, text: str) -> Item:
     parts: str | list[Item] = text
     if type(state.outcome) is f.Finished and state.outcome.parts:
         told = ran_text(state, "").strip()
-        parts = [*decode(state.outcome.output), *([{"type": "input_text", "text": told}] if told else [])]
+        note = [{"type": "input_text", "text": told}] if told else []
+        output = decode(state.outcome.output)
+        parts = [*output, *note] if state.outcome.notice is None else [*note, *output]
     return {"call_id": provider_id(state), "output": parts, "type": "function_call_output"}
 
 
@@ -322,19 +324,30 @@ def output_text(state: CallState) -> str | None:
 
 def ran_text(state: CallState, text: str) -> str:
     """Return the text of a call's output; if a person changed the call, add what ran instead."""
-    ran = edits_inside(state) if state.steps else []
-    if not ran and state.edited:
-        ran = [f"{state.tool} {bytes(state.args).decode() if state.args else state.proposal.arguments}"]
+    if not state.edited and not state.steps:
+        return text
+    notice = state.outcome.notice if type(state.outcome) is f.Finished else None
+    if notice is not None:
+        return noticed_text(notice, text)
+    ran = edits(state)
     if not ran:
         return text
-    return f"{text}\n\n[A person changed this call before it ran. What ran was: {', and '.join(ran)}]"
+    what = ", and ".join(f"{tool} {arguments}" for tool, arguments in ran)
+    return f"{text}\n\n[A person changed this call before it ran. What ran was: {what}]"
 
 
-def edits_inside(state: CallState) -> list[str]:
-    """Return the calls that ran in the body's place and that a person edited, each once."""
+def noticed_text(notice: str, text: str) -> str:
+    """Return the text of a call's output after a notice, which says what ran."""
+    return f"{notice}\n\nTool response:\n{text}" if notice and text else notice or text
+
+
+def edits(state: CallState) -> list[tuple[str, str]]:
+    """Return the calls that a person changed and that ran, as tools and JSON: in the body's place, else the body."""
     values = [decode(step.value) for step in state.steps if step.name == f.REPLACEMENT]
-    edits = [each for each in values if type(each) is dict and each.keys() == {"tool", "arguments", "edited"}]
-    return list(dict.fromkeys(f"{each['tool']} {canonical(each['arguments']).decode()}" for each in edits))
+    inside = [each for each in values if type(each) is dict and each.keys() == {"tool", "arguments", "edited"}]
+    if inside or not state.edited:
+        return list(dict.fromkeys((each["tool"], canonical(each["arguments"]).decode()) for each in inside))
+    return [(state.tool, bytes(state.args).decode() if state.args else state.proposal.arguments)]
 
 
 def handed_text(name: str) -> str:

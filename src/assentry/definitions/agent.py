@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from ..core import allowed
 from ..core.digest import digest
+from ..core.facts import Release
 from ..core.wording import described
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
@@ -241,6 +242,22 @@ class Agent(AgentBase[T], Generic[T]):
     def final_from_tools(self, output: Any) -> Any:
         """Return the final output that a tool's output becomes if it ends the run."""
         return output
+
+    def rejection_text(self, tool: str, call_id: str, message: str | None) -> str | None:
+        """Return the text that tells the model of a person's rejection; None for the message, or the usual words."""
+        return None
+
+    def edit_notice_text(self, ran: Sequence[tuple[str, dict[str, Any]]]) -> str | None:
+        """Return the words that tell the model what ran after a person's edit, before the output; None as usual.
+
+        `ran` are the tools and the arguments, without defaults.
+        """
+        return None
+
+    @property
+    def nested_release(self) -> Release | None:
+        """The release of approved calls where this agent is a tool; None for that of the run."""
+        return None
 
     def results_for_behavior(self, outputs: list[ToolCallOutputItem]) -> list[Any]:
         """Return a turn's outputs in the form that a function as `tool_use_behavior` gets them."""

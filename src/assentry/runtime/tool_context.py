@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
+from msgspec import Raw
+
 from ..approval.gate import deadline_of
 from ..approval.question import asked_of
 from ..core import facts as f
-from ..core.digest import canonical
+from ..core.digest import canonical, parse_object, same
 from ..core.run import CallState
-from ..core.transcript import provider_id
+from ..core.transcript import edits, provider_id
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool, default_tool_error_function
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
@@ -114,6 +116,33 @@ def context_of(
     )
 
 
+def finished(
+    scope: Scope, path: tuple[str, ...], state: CallState, output: Raw, by: str = "tool", **more: Any
+) -> f.Finished:
+    """Return the outcome of a call that ran, with the agent's own words about it if a person has changed the call."""
+    notice = _edit_notice(scope, state) if state.edited or state.steps else None
+    return f.Finished(state.call.id, output, by, notice=notice, at=scope.journal.now(), path=path, **more)
+
+
+def _edit_notice(scope: Scope, state: CallState) -> str | None:
+    placed = scope.graph.of(state)
+    ran = [(name, _without_defaults(placed.tools.get(name), parse_object(json))) for name, json in edits(state)]
+    return placed.agent.edit_notice_text(ran) if ran else None
+
+
+def _without_defaults(tool: Tool | None, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments in the order of the tool's parameters, without those that the tool would fill in."""
+    if tool is None:
+        return args
+    try:
+        filled = tool.canonical({})
+    except InvalidArguments:
+        filled = {}
+    names = dict.fromkeys([*tool.params_json_schema.get("properties", ()), *args])
+    given = [name for name in names if name in args and not (name in filled and same(filled[name], args[name]))]
+    return {name: args[name] for name in given}
+
+
 async def record_failure(
     scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
 ) -> str:
@@ -124,8 +153,7 @@ async def record_failure(
     """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
-    journal, kind = scope.journal, type(error).__name__
-    journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=journal.now(), path=path))
+    scope.journal.add(finished(scope, path, state, output, error=type(error).__name__, note=note))
     if raised is not None:
         raise raised
     if is_fault(error):

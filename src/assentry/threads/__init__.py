@@ -9,17 +9,8 @@ import typing
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
-from .interrupts import (
-    ActionRequest,
-    Command,
-    EditedAction,
-    HITLDecision,
-    HITLRequest,
-    HITLResponse,
-    Interrupt,
-    ReviewConfig,
-    interrupt,
-)
+from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
+from .interrupts import Command, Interrupt, interrupt
 from .message import (
     REMOVE_ALL_MESSAGES,
     AIMessage,
@@ -44,7 +35,21 @@ from .middleware import (
 )
 from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
 from .model_request import ExtendedModelResponse, ModelCallResult, ModelRequest, ModelResponse
-from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .review import (
+    Action,
+    ActionRequest,
+    ApproveDecision,
+    DecisionType,
+    EditDecision,
+    HITLDecision,
+    HITLRequest,
+    HITLResponse,
+    InterruptMode,
+    RejectDecision,
+    RespondDecision,
+    ReviewConfig,
+    ToolApprovalRequest,
+)
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 
@@ -55,15 +60,18 @@ __all__ = [
     "REMOVE_ALL_MESSAGES",
     "AIMessage",
     "AIMessageChunk",
+    "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
     "AnyMessage",
+    "ApproveDecision",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
     "Command",
-    "EditedAction",
+    "DecisionType",
+    "EditDecision",
     "ExtendedModelResponse",
     "HITLDecision",
     "HITLRequest",
@@ -72,6 +80,7 @@ __all__ = [
     "HumanMessage",
     "InMemorySaver",
     "Interrupt",
+    "InterruptMode",
     "InterruptOnConfig",
     "Message",
     "ModelCallResult",
@@ -82,7 +91,9 @@ __all__ = [
     "Overwrite",
     "PostgresSaver",
     "PrivateStateAttr",
+    "RejectDecision",
     "RemoveMessage",
+    "RespondDecision",
     "ReviewConfig",
     "Runtime",
     "Saver",
@@ -90,6 +101,7 @@ __all__ = [
     "StateSnapshot",
     "SystemMessage",
     "ThreadAgent",
+    "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",

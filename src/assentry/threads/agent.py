@@ -20,6 +20,7 @@ from ..core.wording import described
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
 from ..definitions.output import TRY_AGAIN
+from ..definitions.tool import Tool
 from ..errors import (
     DefinitionChanged,
     InvalidOutput,
@@ -87,7 +88,7 @@ class ThreadAgent:
         """The store of the agent's threads."""
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
         serializer = schema.save if schema is not None else None
-        config = RunConfig(release="batch", context_serializer=serializer)
+        config = RunConfig(release=agent.nested_release or "batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
 
     def __repr__(self) -> str:
@@ -247,7 +248,7 @@ class ThreadAgent:
         run = opened.runs[-1]
         state = self.agent.show_state(view_of(opened.runs))
         state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
-        if run.open and (waiting := interrupts(run, self._prefix_at)):
+        if run.open and (waiting := interrupts(run, self._prefix_at, self._tool_at)):
             if self.store is None:
                 raise UsageError(
                     f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give it a "
@@ -266,6 +267,13 @@ class ThreadAgent:
         except DefinitionChanged:
             return self._prefix
         return made_by.description_prefix if isinstance(made_by, ThreadedAgent) else self._prefix
+
+    def _tool_at(self, state: CallState, name: str) -> Tool | None:
+        """Return the tool of this name of the agent that made the call; None if there is none any more."""
+        try:
+            return AgentGraph(self.agent).of(state).tools.get(name)
+        except DefinitionChanged:
+            return None
 
     # -- threads -----------------------------------------------------------------------------------
 
@@ -317,8 +325,9 @@ def _next(run: Run) -> tuple[str, ...]:
     """Return the node that runs next."""
     waiting = pending(run)
     if waiting:
-        state = waiting[0].states[0][1]
-        return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
+        first, state = waiting[0], waiting[0].states[0][1]
+        by_gate = first.decides and not first.alone
+        return ((GATE if by_gate else "model" if state.call.kind == "hook" else "tools"),)
     if run.cancelled is not None:  # it stays stopped until it is resumed
         return ("tools",) if run.open else ("model",)
     left = owed(run)

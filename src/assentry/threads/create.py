@@ -16,12 +16,11 @@ from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
 from .foreign import is_langchain, is_langchain_kind, langchain_bases
-from .interrupts import PREFIX
+from .human_in_the_loop import HumanInTheLoopMiddleware
 from .message import SystemMessage
 from .message_items import given_message
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
-from .policy import HumanInTheLoopMiddleware
 from .saver import store_of
 from .schema import ContextSchema
 from .state import StateSchema
@@ -76,9 +75,9 @@ def create_agent(
         _all_tools(tools, around, gates),
         hooked if not hooked.repeats or getattr(asked, "takes_messages", False) else asked,
         output_type=response_format,
-        description_prefix=gates[0].description_prefix if gates else PREFIX,
         system_message=told if told is not None and not isinstance(told.content, str) else None,
         speaks_langchain=_is_langchain(model, tools, middleware, system_prompt, state_schema, response_format),
+        **(gates[0].agent_options() if gates else {}),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
@@ -122,7 +121,9 @@ def _gate_of(given: Any) -> HumanInTheLoopMiddleware:
             f"{type(given).__name__} is a subclass of LangChain's HumanInTheLoopMiddleware, whose code would not be "
             "asked here; use the HumanInTheLoopMiddleware of assentry.threads, and hooks beside it."
         )
-    return HumanInTheLoopMiddleware(given.interrupt_on, description_prefix=given.description_prefix)
+    options = ("description_prefix", "edit_notice", "interrupt_mode")
+    kept = {name: getattr(given, name) for name in options if hasattr(given, name)}
+    return HumanInTheLoopMiddleware(given.interrupt_on, **kept)
 
 
 def _told(given: Any) -> SystemMessage | None:

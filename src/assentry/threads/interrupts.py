@@ -1,16 +1,17 @@
 """Interrupts: the open questions of a thread, and the conversion of answers to decisions.
 
-All calls that wait for a decision are one interrupt together. Each question from `interrupt` in a tool or a middleware
-is an interrupt of its own. An answer is checked completely before any part is recorded.
+All calls of an agent that wait for a decision are one interrupt together, or one each, as the run was begun. Each
+question from `interrupt` in a tool or a middleware is an interrupt of its own. An answer is checked completely before
+any part is recorded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -22,10 +23,12 @@ from ..core.digest import BadJSON, digest, same
 from ..core.facts import AnyFact, decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
+from ..core.transcript import provider_id
 from ..core.wording import described, holds
 from ..definitions.tool import Tool
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
 from ..runtime.tool_pause import HERE
+from .review import ActionRequest, HITLRequest, ReviewConfig, ToolApprovalRequest, decision_schema
 
 Path = tuple[str, ...]
 Chosen = tuple[str, Decision, str]
@@ -45,57 +48,6 @@ RESPONSE = {
 }
 """JSON schema of the answer to a question about a call that a middleware has changed."""
 ID = re.compile(r"[0-9a-f]{32}")
-
-
-class ActionRequest(TypedDict):
-    """A call that waits for a decision."""
-
-    name: str
-    args: dict[str, Any]
-    arguments: dict[str, Any]
-    """The same as `args`."""
-    description: str
-    path: NotRequired[list[str]]
-    """The tool names of the nested agents that lead to the call; absent for the agent's own calls."""
-    preview: NotRequired[dict[str, Any]]
-    """The tool's preview of the call as data, with its blocks; absent if the tool makes none."""
-    definition: NotRequired[str]
-    """The fingerprint of a server's tool, for a call that a middleware has changed."""
-
-
-class ReviewConfig(TypedDict):
-    """The decisions that are allowed on a waiting call."""
-
-    action_name: str
-    allowed_decisions: list[str]
-
-
-class HITLRequest(TypedDict):
-    """The value of an interrupt that needs decisions: two lists of the same length and order."""
-
-    action_requests: list[ActionRequest]
-    review_configs: list[ReviewConfig]
-
-
-class EditedAction(TypedDict):
-    """The tool call that runs in place of the proposed call."""
-
-    name: str
-    args: dict[str, Any]
-
-
-class HITLDecision(TypedDict):
-    """A person's decision on one call: `approve`, `edit`, `reject` or `respond`."""
-
-    type: Literal["approve", "edit", "reject", "respond"]
-    edited_action: NotRequired[EditedAction]
-    message: NotRequired[str]
-
-
-class HITLResponse(TypedDict):
-    """The answer to a `HITLRequest`: one decision for each call, in order."""
-
-    decisions: list[HITLDecision]
 
 
 class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
@@ -156,6 +108,8 @@ class Pending(NamedTuple):
     states: list[tuple[Path, CallState]]
     decides: bool
     """True if the interrupt is about calls that need decisions; False for a question of a tool or a middleware."""
+    alone: bool
+    """True if each call has its own interrupt, which is answered with one decision."""
 
     @property
     def asked(self) -> f.Asked:
@@ -169,34 +123,71 @@ def _question_of(state: CallState) -> f.Asked:
 
 
 def pending(run: Run) -> list[Pending]:
-    """Return the open interrupts of a run: one for all calls that need decisions, and one for each other question."""
-    batch: list[tuple[Path, CallState]] = []
+    """Return the open interrupts of a run.
+
+    The calls of one agent that need decisions are one interrupt if the agent's calls are released as a batch, and one
+    each if not. Each other question is an interrupt of its own.
+    """
+    groups: dict[tuple[Path, str], list[tuple[Path, CallState]]] = {}
     single: list[Pending] = []
     for path, state in questions(run):
-        asked = _question_of(state)
+        asked, alone = _question_of(state), not run.at(path).batch
         if asked.kind == "input" or state.call.kind == "hook":
-            single.append(Pending(_id([asked.id]), [(path, state)], False))
+            single.append(Pending(_id([asked.id]), [(path, state)], False, alone))
         else:
-            batch.append((path, state))
-    return [Pending(_id([_question_of(state).id for _, state in batch]), batch, True), *single] if batch else single
+            groups.setdefault((path, asked.id if alone else ""), []).append((path, state))
+    made = [
+        Pending(_id([_question_of(state).id for _, state in states]), states, True, bool(question))
+        for (_, question), states in groups.items()
+    ]
+    return made + single
 
 
 def _id(questions: list[str]) -> str:
     return questions[0].removeprefix("q_") if len(questions) == 1 else digest({"questions": questions})[:32]
 
 
-def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
+def interrupts(run: Run, prefix: PrefixAt, tool_at: ToolAt) -> list[Interrupt]:
     """Return the open interrupts of a run in the public form."""
     out: list[Interrupt] = []
     for each in pending(run):
+        state = each.states[0][1]
         if each.decides:
-            out.append(Interrupt(_request(run, each.states, prefix), each.id))
+            request: HITLRequest | None = _request(run, each.states, prefix)
         elif (request := _inside(each.asked)) is not None:
-            out.append(Interrupt(_add_prefix(request, prefix(each.states[0][1])), each.id))
+            _add_prefix(request, prefix(state))
+        if request is not None and each.alone:
+            name = request["action_requests"][0]["name"]
+            out.append(_interrupt_of_one(each.id, state, request, tool_at(state, name)))
+        elif request is not None:
+            out.append(Interrupt(request, each.id))
         else:
             schema = decode(each.asked.schema) if each.asked.schema else None
             out.append(Interrupt(decode(each.asked.prompt), each.id, schema))
     return out
+
+
+def _interrupt_of_one(id: str, state: CallState, request: HITLRequest, tool: Tool | None) -> Interrupt:
+    """Return the interrupt of a call that is decided alone."""
+    [action], [review] = request["action_requests"], request["review_configs"]
+    schema = decision_schema(review["allowed_decisions"], action["name"], tool)
+    return Interrupt(alone_request(provider_id(state), action), id, schema)
+
+
+def alone_request(call_id: str, action: ActionRequest) -> ToolApprovalRequest:
+    """Return a call in the form that is shown to a person who decides on it alone."""
+    value: ToolApprovalRequest = {
+        "type": "tool_approval",
+        "tool_call_id": call_id,
+        "name": action["name"],
+        "args": action["args"],
+        "description": action["description"],
+    }
+    if "path" in action:
+        value["path"] = action["path"]
+    if "preview" in action:
+        value["preview"] = action["preview"]
+    return value
 
 
 def _inside(asked: f.Asked) -> HITLRequest | None:
@@ -204,12 +195,11 @@ def _inside(asked: f.Asked) -> HITLRequest | None:
     return decode(asked.prompt) if asked.schema and decode(asked.schema) == RESPONSE else None
 
 
-def _add_prefix(request: HITLRequest, prefix: str) -> HITLRequest:
+def _add_prefix(request: HITLRequest, prefix: str) -> None:
     """Put the current prefix into default descriptions: the prefix is not part of the recorded question."""
     for action in request["action_requests"]:
         if action["description"].startswith(f"{PREFIX}\n\nTool: {action['name']}\n"):
             action["description"] = prefix + action["description"].removeprefix(PREFIX)
-    return request
 
 
 def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -> HITLRequest:
@@ -236,7 +226,7 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
     if asked.kind == "doubt":
         text = asked.why
     else:
-        text = str(decode(asked.prompt)) if asked.prompt else f"{prefix}\n\nTool: {tool}\nArgs: {args}"
+        text = str(decode(asked.prompt)) if asked.prompt else default_description(prefix, tool, args)
         if asked.why and not asked.why.endswith(" asks for approval."):
             text += f"\n\nNote: {asked.why}"
     action: ActionRequest = {"name": tool, "args": args, "arguments": args, "description": text}
@@ -244,6 +234,11 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
         action["preview"] = shown = decode(asked.preview)
         action["description"] += f"\n\nPreview: {shown.get('sentence') or shown.get('failed')}"
     return action
+
+
+def default_description(prefix: str, tool: str, args: dict[str, Any]) -> str:
+    """Return the text about a call that has no description of its own."""
+    return f"{prefix}\n\nTool: {tool}\nArgs: {args}"
 
 
 def waits_for(run: Run) -> str:
@@ -311,6 +306,9 @@ class Answer:
     def _chosen(self, run: Run, each: Pending, answer: Any) -> Iterator[Chosen]:
         if not each.decides:
             if (request := _inside(each.asked)) is not None:
+                if each.alone:
+                    decision_alone(answer, request["action_requests"][0], _allowed(request))
+                    answer = {"decisions": [answer]}
                 name = request["action_requests"][0]["name"]
                 decision_inside(answer, request, self.tool_at(each.states[0][1], name))
             yield each.asked.id, Respond(answer), each.asked.digest
@@ -319,7 +317,11 @@ class Answer:
         def check(number: int, edit: Edit) -> Edit:
             return _redirected(each.states[number][1], edit, self.tool_at)
 
-        decisions = _decisions(answer, _request(run, each.states, lambda _: PREFIX), check)
+        request = _request(run, each.states, lambda _: PREFIX)
+        if each.alone:
+            decision_alone(answer, request["action_requests"][0], _allowed(request))
+            answer = {"decisions": [answer]}
+        decisions = _decisions(answer, request, check)
         for (_, state), decision in zip(each.states, decisions, strict=True):
             yield _question_of(state).id, decision, _question_of(state).digest
 
@@ -398,9 +400,37 @@ def _decisions(answer: Any, request: HITLRequest, check: Callable[[int, Edit], E
     made: list[Decision] = []
     for number, (action, review) in enumerate(zip(actions, reviews, strict=True)):
         with _name_position(action["name"], number, len(actions)):
-            decision = _decision(given[number], action, review["allowed_decisions"])
+            decision = single_decision(given[number], action, review["allowed_decisions"])
             made.append(check(number, decision) if type(decision) is Edit else decision)
     return made
+
+
+PLACES = {"edit": "edit.edited_action", "reject": "reject.message", "respond": "respond.message"}
+"""The part of a decision that is wrong if its type is right."""
+
+
+def _allowed(request: HITLRequest) -> list[str]:
+    return request["review_configs"][0]["allowed_decisions"]
+
+
+def decision_alone(given: Any, action: ActionRequest, allowed: Sequence[str]) -> Decision:
+    """Return the decision on a call that is decided alone, or raise `InvalidDecision` with the place of the fault."""
+    tool = action["name"]
+    kind = given.get("type") if isinstance(given, dict) else None
+    where = PLACES.get(kind, "type") if type(kind) is str and kind in allowed else "type"
+    try:
+        if where == "type" and kind not in allowed:
+            tags = ", ".join(map(repr, allowed))
+            raise InvalidDecision(
+                f'The answer is one decision, whose "type" is one of the expected tags: {tags}; got {described(given)}.'
+            )
+        decision = single_decision(given, action, allowed)
+        if type(decision) is Edit and decision.tool != tool:
+            where = "edit.edited_action.name"
+            raise InvalidDecision(f"An edit of one call keeps its tool: the name is {tool!r}.")
+        return decision
+    except InvalidDecision as error:
+        raise InvalidDecision(f"1 validation error for a decision on {tool}\n{where}\n  {error}") from None
 
 
 @contextmanager
@@ -424,7 +454,8 @@ ACTION = ActionRequest.__annotations__.keys()
 """The keys allowed in an edited action: clients often change the shown request and send all of it back."""
 
 
-def _decision(given: Any, action: ActionRequest, allowed: list[str]) -> Decision:
+def single_decision(given: Any, action: ActionRequest, allowed: Sequence[str]) -> Decision:
+    """Return a decision on one shown call, or raise `InvalidDecision`."""
     tool = action["name"]
     kind = given.get("type") if isinstance(given, dict) else None
     if type(kind) is not str or kind not in SHAPES or kind not in allowed:

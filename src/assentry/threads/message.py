@@ -27,15 +27,6 @@ def tool_call(name: Any, args: Any, id: Any) -> ToolCall:
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
-class MessageText(str):
-    """The text of a message. Calling it returns it: in LangChain `text` was a method before it was a property."""
-
-    __slots__ = ()
-
-    def __call__(self) -> str:
-        return str(self)
-
-
 class MessageClass(StructMeta):
     """The class of message classes: a message of LangChain is an instance of ours with the same name."""
 
@@ -81,9 +72,9 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """Fields of a message of LangChain that messages do not have here."""
 
     @property
-    def text(self) -> MessageText:
+    def text(self) -> str:
         """The text of the content."""
-        return MessageText(content_text(self.content))
+        return content_text(self.content)
 
     @property
     def content_blocks(self) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ def tool_message(state: CallState, id: str) -> ToolMessage | None:
     made = ToolMessage(
         content=text,
         id=f"{id}.{state.call.id}",
-        name=state.call.tool,
+        name=state.tool,
         tool_call_id=provider_id(state),
         status="error" if failed else "success",
     )

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from ..core import allowed
 from ..core.wording import described
@@ -55,10 +55,22 @@ class AgentMiddleware(Generic[S, C]):
         return type(self).__name__
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def done_by_gate(hook: F) -> F:
+    """Mark a hook for programs to call. In an agent the gate does its work, so the agent does not call it."""
+    hook.done_by_gate = True  # type: ignore[attr-defined]
+    return hook
+
+
 def hook_of(middleware: AgentMiddleware, name: str) -> Callable[..., Any] | None:
     """Return the hook of this name, or None; the async hook is preferred if a middleware has both."""
-    found: Callable[..., Any] | None = getattr(middleware, f"a{name}", None) or getattr(middleware, name, None)
-    return found
+    for each in (f"a{name}", name):
+        found: Callable[..., Any] | None = getattr(middleware, each, None)
+        if found is not None and not getattr(found, "done_by_gate", False):
+            return found
+    return None
 
 
 def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Callable[..., Any]]:

@@ -24,7 +24,7 @@ C = TypeVar("C", default=Any)
 S = TypeVar("S", default=Any)
 
 
-class AgentState(TypedDict):
+class AgentState(TypedDict, Generic[C]):
     """The state of a thread, for annotations. Subclass it for a `state_schema` with keys of your own."""
 
     messages: list[Message]
@@ -48,13 +48,13 @@ def get_stream_writer() -> Writer:
 class Runtime(Struct, Generic[C], frozen=True):
     """The run that a hook or a rule is called in."""
 
-    context: C
+    context: C = None  # type: ignore[assignment]
     """The object that was given as `invoke(..., context=...)`."""
-    store: Store | None
+    store: Store | None = None
     """The store of the thread."""
-    stream_writer: Writer
+    stream_writer: Writer = _nowhere
     """A function that sends any value to the stream with `stream_mode="custom"`."""
-    thread_id: str | None
+    thread_id: str | None = None
 
 
 class ToolCallRequest:

@@ -30,6 +30,7 @@ from ..store.store import Store
 from .foreign import is_langchain_message
 from .interrupts import Answer, Chosen, Command, pending, waits_for
 from .message_items import as_list, given_messages, run_input, unknown_messages
+from .review import GIVEN_UP, SET_ASIDE
 from .schema import ContextSchema, restore_context
 from .threaded_agent import ThreadedAgent
 from .view import messages_of
@@ -38,8 +39,6 @@ OnPending = Literal["reject", "keep"] | None
 RECURSION_LIMIT = allowed.COUNT.or_none
 TRIES = 5
 """The number of attempts to acquire a run that other writers keep changing."""
-SET_ASIDE = "The user said something else instead of answering; the call did not run."
-GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 
 
 class Opened(NamedTuple):

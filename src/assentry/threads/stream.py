@@ -61,6 +61,11 @@ class ThreadStream(RunResultStreaming):
         else:
             self._loop.call_soon_threadsafe(self._put, "custom", value)
 
+    @property
+    def _batch(self) -> bool:
+        """True if decisions are made on all calls of a turn together, between the model and the tools."""
+        return self._scope.journal.run.batch
+
     def _put(self, mode: Mode, chunk: Any) -> None:
         if mode in self._modes:
             self._queue.put_nowait((mode, chunk))  # type: ignore[arg-type]
@@ -103,7 +108,7 @@ class ThreadStream(RunResultStreaming):
             self._on_reply()
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
             self._on_end(fact.call)
-        elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
+        elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided and self._batch:
             turn = self._scope.journal.run.calls[fact.call].turn
             made = turn_messages(turn, self._id(turn), outputs=False)
             self._put("updates", {GATE: {"messages": [each for each in made if type(each) is AIMessage][-1:]}})
@@ -120,7 +125,7 @@ class ThreadStream(RunResultStreaming):
         self._spoken.clear()
         self._reply = None
         self._put("updates", {"model": {"messages": made}})
-        if self._gated and not turn.calls:
+        if self._gated and not (turn.calls and self._batch):
             self._put("updates", {GATE: None})
         self._values()
 
@@ -131,7 +136,7 @@ class ThreadStream(RunResultStreaming):
             return
         end = state.outcome
         by_person = type(end) is f.Refused or (type(end) is f.Finished and end.asked is not None)
-        node = GATE if by_person else "tools"
+        node = GATE if by_person and self._batch else "tools"
         self._put("messages", (message, self._meta(node)))
         self._put("updates", {node: {"messages": [message]}})
         self._values()

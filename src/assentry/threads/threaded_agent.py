@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.facts import Release
 from ..definitions.agent import Agent
 from .interrupts import PREFIX
 from .message import Message, SystemMessage
+from .review import EDIT_NOTICE, GIVEN_UP, SET_ASIDE, InterruptMode, edit_notice_text, rejection_text
 from .state import EMPTY, State, StateSchema
 from .view import StateView
 
 
 @dataclass(eq=False, repr=False)
 class ThreadedAgent(Agent[Any]):
-    """An agent with threads. Its questions keep its own prefix, even as a tool of another agent."""
+    """An agent with threads.
+
+    Its questions keep its own prefix, and its calls its own words and mode, even as a tool of another agent.
+    """
 
     description_prefix: str = PREFIX
+    edit_notice: str | None = EDIT_NOTICE
+    interrupt_mode: InterruptMode | None = None
+    """The mode of the agent's own middleware; None if it has none."""
     state_schema: StateSchema = EMPTY
     """The keys of the thread's state beside its messages."""
     system_message: SystemMessage | None = None
     """The instructions as they were given, if they were a message with content blocks."""
     speaks_langchain: bool = False
     """True if messages are shown in LangChain's classes: the agent was given an object of LangChain."""
+
+    def rejection_text(self, tool: str, call_id: str, message: str | None) -> str | None:
+        """Return the text that tells the model of a rejection; None if the user said something else instead."""
+        if message and message.startswith((SET_ASIDE, GIVEN_UP)):
+            return None
+        return rejection_text(tool, call_id, message)
+
+    def edit_notice_text(self, ran: Sequence[tuple[str, dict[str, Any]]]) -> str | None:
+        """Return the words that tell the model what ran after an edit."""
+        return edit_notice_text(self.edit_notice, ran)
+
+    @property
+    def nested_release(self) -> Release | None:
+        """The release of approved calls that fits the mode; None if the agent has no such middleware."""
+        if self.interrupt_mode is None:
+            return None
+        return "each" if self.interrupt_mode == "per_call" else "batch"
 
     def show_messages(self, messages: Iterable[Message]) -> list[Any]:
         """Return messages in the classes that the program uses."""

@@ -29,10 +29,11 @@ from ..runtime.steps.door import BodyOutput, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
-from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
+from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
 from .middleware_context import ToolCallRequest, runtime_in, state_in
+from .review import HITLRequest
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""

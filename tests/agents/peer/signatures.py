@@ -1,4 +1,7 @@
-"""Differences between the SDK's signatures and the skin's: parameters, fields and methods that ours does not have."""
+"""Differences between the SDK's signatures and the skin's: parameters, fields and methods that ours does not have.
+
+The comparison with LangChain uses it, too.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ PYDANTIC = set(dir(pydantic.BaseModel))
 """Methods that a class has because it is pydantic's."""
 
 
-def differences(name: str, theirs: Any, ours: Any) -> Iterator[str]:
-    """Yield what a public object of the SDK takes or has, and ours does not: `Agent(prompt)`, `Agent.clone`."""
-    if theirs is ours or not str(getattr(theirs, "__module__", "")).startswith("agents"):
+def differences(name: str, theirs: Any, ours: Any, packages: tuple[str, ...] = ("agents",)) -> Iterator[str]:
+    """Yield what a public object of these packages takes or has, and ours does not: `Agent(prompt)`, `Agent.clone`."""
+    if theirs is ours or not str(getattr(theirs, "__module__", "")).startswith(packages):
         return
     if not isinstance(theirs, type):
         if callable(theirs) and inspect.isroutine(theirs):

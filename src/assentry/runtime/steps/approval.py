@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...approval.decision import OURS
 from ...approval.gate import Case, Judgement, judge, read_arguments
 from ...approval.question import limit_of, possible_effects
 from ...core import facts as f
@@ -115,13 +116,26 @@ async def tell(scope: Scope, effect: f.Tell) -> None:
     refused = state.outcome
     text = None
     silent = state.words is None or (state.call.kind == "output" and not state.words)  # the model would hear nothing
-    if silent and isinstance(refused, f.Refused):
-        text = await _refusal_words(scope, state, refused)
+    if isinstance(refused, f.Refused):
+        text = _agent_words(scope, state, refused)
+        if silent:
+            text = await _refusal_words(scope, state, refused, text)
     scope.journal.add(f.Told(state.call.id, text, path=effect.path))
 
 
-async def _refusal_words(scope: Scope, state: CallState, refused: f.Refused) -> str:
+def _agent_words(scope: Scope, state: CallState, refused: f.Refused) -> str | None:
+    """Return the agent's own text about a call that a person rejected before it began; None if it has none."""
+    asked, by_person = state.question, refused.by.partition(":")[0] not in OURS
+    if not by_person or asked is None or asked.id != refused.asked or asked.kind != "approval" or state.begun:
+        return None
+    if state.call.kind not in ("tool", "agent"):
+        return None
+    return scope.graph.of(state).agent.rejection_text(state.tool, provider_id(state), state.words)
+
+
+async def _refusal_words(scope: Scope, state: CallState, refused: f.Refused, own: str | None) -> str:
     kind, default = refusal_text(state, refused)
+    default = own or default
     formatter = scope.config.tool_error_formatter
     if formatter is None:
         return default

@@ -22,7 +22,7 @@ from ..config import DEFAULT_MAX_TURNS
 from ..guardrail_results import input_guardrails
 from ..result import RunResult
 from ..scope import Scope
-from ..tool_context import HookBody, context_of, record_failure
+from ..tool_context import HookBody, context_of, finished, record_failure
 from ..value import input_json, output_json
 
 Path = tuple[str, ...]
@@ -54,7 +54,7 @@ async def open_branch(scope: Scope, path: Path, state: CallState, tool: AgentToo
     began = f.Began(
         place,
         max(1, turns),
-        release=root.release if root is not None else "each",
+        release=tool.agent.nested_release or (root.release if root is not None else "each"),
         guards=tuple(input_guardrails(scope.graph.agent_at(place), scope.config, inside)) if guarded else (),
         at=journal.now(),
         path=inside,
@@ -117,7 +117,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
     if error is None:
         output, note = output_json(tool.told(value))
         scope.outputs[path, call] = value
-        journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
+        journal.add(finished(scope, path, state, output, note=note))
     else:
         _, ctx = context_of(scope, path, state, tool, tool.canonical(effective(state)))
         value = await record_failure(scope, path, state, tool, ctx, error)

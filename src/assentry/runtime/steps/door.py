@@ -46,7 +46,7 @@ from ..agent_graph import PlacedAgent
 from ..definition import resolve
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
-from ..tool_context import HookBody, ReplacementContext, context_of, is_fault, record_failure
+from ..tool_context import HookBody, ReplacementContext, context_of, finished, is_fault, record_failure
 from ..tool_pause import HERE, Body, Paused
 from ..value import output_json
 from .branch import open_branch
@@ -251,20 +251,8 @@ async def _run_body(
     output, note = output_json(tool.told(value) if parts is None else parts)
     scope.outputs[path, call] = value
     more = given.more if value is given.value else f.NOTHING  # a guardrail has put another value in its place
-    journal.add(
-        f.Finished(
-            call,
-            output,
-            by,
-            error=failed,
-            note=note,
-            parts=parts is not None,
-            update=given.update,
-            more=more,
-            at=journal.now(),
-            path=path,
-        )
-    )
+    fields = {"error": failed, "note": note, "parts": parts is not None, "update": given.update, "more": more}
+    journal.add(finished(scope, path, state, output, by, **fields))
     return (value,)
 
 
@@ -313,9 +301,7 @@ async def _guard_output(
     except Exception as error:
         what = "was held back by a guardrail" if isinstance(error, TripwireTriggered) else "could not be checked"
         output = output_json(f"The tool ran, and its output {what}.")[0]
-        kind = type(error).__name__
-        now = scope.journal.now()
-        scope.journal.add(f.Finished(state.call.id, output, error=kind, at=now, path=path))
+        scope.journal.add(finished(scope, path, state, output, error=type(error).__name__))
         raise
 
 
@@ -488,7 +474,8 @@ async def _judge_instead(
         raise AnsweredInstead(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
-        raise NotRun(words or "The call was not approved and did not run.")
+        own = ctx.agent.rejection_text(tool.name, ctx.call_id, words)
+        raise NotRun(own or words or "The call was not approved and did not run.")
     return read.value or {}, False
 
 

@@ -25,7 +25,7 @@ from ...definitions.tool import Tool, qualified_name
 from ...errors import DefinitionChanged
 from ...ids import new_id
 from ..scope import Scope
-from ..tool_context import Looking, context_of
+from ..tool_context import Looking, context_of, finished
 from ..value import output_json
 
 log = logging.getLogger("assentry")
@@ -91,7 +91,7 @@ def _outcome(
     if isinstance(found, Happened):
         output, replaced = output_json(found.output)
         scope.outputs[path, call] = found.output
-        return f.Finished(call, output, "probe", note=replaced, at=now, path=path)
+        return finished(scope, path, state, output, "probe", note=replaced)
     again = "probe" if found is not None else "idempotent" if tool is not None and tool.idempotent else None
     if again is not None and state.retries < ATTEMPTS - 1:
         return f.Left(call, attempt, again, state.fence, at=now, path=path)

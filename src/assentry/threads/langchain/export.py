@@ -24,9 +24,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "RedactionRule", "ShellToolMiddleware", "SummarizationMiddleware", "TodoListMiddleware",
         "ToolCallLimitMiddleware", "ToolErrorMiddleware", "ToolRetryMiddleware", "TriggerClause",
     ),
-    "langchain.agents.middleware.human_in_the_loop": (
-        "Action", "ApproveDecision", "Decision", "DecisionType", "EditDecision", "RejectDecision", "RespondDecision",
-    ),
+    "langchain.agents.middleware.human_in_the_loop": ("Decision",),
     "langchain.agents.middleware.model_call_limit": ("ModelCallLimitExceededError",),
     "langchain.agents.middleware.tool_call_limit": ("ToolCallLimitExceededError",),
     "langchain.agents.middleware.types": ("ContextT", "ResponseT", "StateT", "ToolCallWrapper"),

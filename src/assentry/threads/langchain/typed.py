@@ -26,10 +26,7 @@ if TYPE_CHECKING:
         ToolErrorMiddleware as ToolErrorMiddleware, ToolRetryMiddleware as ToolRetryMiddleware,
         TriggerClause as TriggerClause,
     )
-    from langchain.agents.middleware.human_in_the_loop import (
-        Action as Action, ApproveDecision as ApproveDecision, Decision as Decision, DecisionType as DecisionType,
-        EditDecision as EditDecision, RejectDecision as RejectDecision, RespondDecision as RespondDecision,
-    )
+    from langchain.agents.middleware.human_in_the_loop import Decision as Decision
     from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededError as ModelCallLimitExceededError
     from langchain.agents.middleware.tool_call_limit import ToolCallLimitExceededError as ToolCallLimitExceededError
     from langchain.agents.middleware.types import (
