@@ -147,7 +147,11 @@ class Asking:
         for hook in self.model.hooks[name]:
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
-            update = await call_hook(hook, state, runtime_in(self.ctx))
+            try:
+                update = await call_hook(hook, state, runtime_in(self.ctx))
+            except Exception:
+                self.hook.keeps = name.startswith("after_")  # the model need not be asked again
+                raise
             self.hook.still_goes()
             self._take_changes(name, state.get("messages"), shown, before)
             jump = self._take_update(name, update)

@@ -138,6 +138,8 @@ async def _unless_asked(scope: Scope, hook: Hook, work: Awaitable[ModelResponse]
         reply = await work
     except BaseException:
         if hook.pending is None or scope.tasks.stopping():
+            if kept := hook.kept_facts():
+                scope.journal.append(kept)
             raise
     finally:
         HERE.reset(before)
