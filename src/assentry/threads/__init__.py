@@ -30,6 +30,8 @@ from .middleware import (
     after_model,
     before_agent,
     before_model,
+    dynamic_prompt,
+    hook_config,
     wrap_model_call,
     wrap_tool_call,
 )
@@ -110,7 +112,9 @@ __all__ = [
     "before_agent",
     "before_model",
     "create_agent",
+    "dynamic_prompt",
     "get_stream_writer",
+    "hook_config",
     "interrupt",
     "wrap_model_call",
     "wrap_tool_call",
