@@ -78,7 +78,7 @@ EQUIVALENT: dict[str, str] = {
     "'args.value is not None'": NARROWING,
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
-    "door.enter: 'scope.hooks.wants(agent)' always": SHORT_CUT,
+    "door._tell_start: 'scope.hooks.wants(agent)' always": SHORT_CUT,
     "door.enter: 'hooked is not None' always": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (

@@ -280,7 +280,7 @@ def test_chunks_are_put_together_whatever_they_hold() -> None:
         made + "text"
 
 
-@pytest.mark.parametrize("mode", ["update", None, [], ["updates", "debug"]], ids=str)
+@pytest.mark.parametrize("mode", ["update", [], ["updates", "debug"]], ids=str)
 def test_a_mode_that_there_is_not_is_refused(mode: Any) -> None:
     agent, _ = office("ok")
     with pytest.raises(UsageError, match="stream_mode"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from ..core import facts as f
@@ -36,7 +36,7 @@ Reply = Coroutine[Any, Any, ModelResponse]
 
 
 class Observer(Protocol):
-    """The maker of a run's spans: it awaits the given work inside a span."""
+    """The maker of a run's spans: it awaits the given work inside a span. One that only hears has no trace."""
 
     @property
     def trace(self) -> dict[str, str] | None:
@@ -50,8 +50,20 @@ class Observer(Protocol):
     ) -> ModelResponse:
         """Await a model call."""
 
+    def stream(self, model: Model, request: ModelRequest) -> AsyncIterator[Any]:
+        """Return the stream of one request to a model. With code around the model, a reply needs any number of them."""
+        return model.stream(request)
+
+    async def before_body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
+        """Hear of a body before the last look at what was shown; return True if anything was waited for."""
+        return False
+
     async def enter(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Work) -> Any:
-        """Await the body of a call."""
+        """Await a call, with the code around its body, until its outcome is recorded."""
+
+    async def body(self, path: Path, state: CallState, work: Awaitable[Any]) -> Any:
+        """Await a body itself. Nothing may be awaited before it."""
+        return await work
 
 
 class HookDispatch:
@@ -59,6 +71,8 @@ class HookDispatch:
 
     on_delta: Callable[[Any], None] | None = None
     """The callback for deltas of the run's own model calls."""
+    on_branch_delta: Callable[[Path, Any], None] | None = None
+    """The callback for deltas of model calls of agents that are tools."""
     on_event: Callable[[Any], None] | None = None
     """The callback for events of the run that are neither deltas nor facts."""
     observer: Observer | None = None
@@ -192,9 +206,17 @@ class HookDispatch:
         """Return the callback for the deltas of a model call; None if nobody follows them."""
         if not path:
             return self.on_delta
-        if path not in self.streams:
+        follows, show = path in self.streams, self.on_branch_delta
+        if not follows and show is None:
             return None
-        return lambda data: self._event(path, [RawResponsesStreamEvent(readable(data))])
+
+        def delta(data: Any) -> None:
+            if follows:
+                self._event(path, [RawResponsesStreamEvent(readable(data))])
+            if show is not None:
+                show(path, data)
+
+        return delta
 
     def progress(self, path: Path, tool: str, call_id: str) -> Callable[[float, float | None, str | None], None] | None:
         """Return the callback for the progress of a body; None if nobody follows it."""

@@ -51,6 +51,7 @@ from ..tracing.settings import Tracing
 from ..tracing.span_mask import SpanMask
 from ..version import __version__
 from .event import settlement_of
+from .hook_dispatch import Observer
 from .scope import Scope
 from .steps.approval import refusal_text
 
@@ -73,7 +74,7 @@ class Stretch:
         self.used = f.Usage()
 
 
-class SpanObserver:
+class SpanObserver(Observer):
     """The spans of one drive."""
 
     def __init__(self, scope: Scope, tracing: Tracing, began: f.Began, resumed: bool) -> None:

@@ -148,24 +148,27 @@ async def record_failure(
 ) -> str:
     """Record an exception as the call's outcome and return the text for the model.
 
-    Afterwards the exception is raised if the tool has no `failure_error_function`, or if it is a fault of the program.
-    An exception of that function is raised in its place.
+    Afterwards the exception is raised if the tool has no `failure_error_function`, or if it is a fault of the program,
+    or of the code around the body. An exception of that function is raised in its place.
     """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
     scope.journal.add(finished(scope, path, state, output, error=type(error).__name__, note=note))
     if raised is not None:
         raise raised
-    if is_fault(error):
+    if is_fault(error, ctx._asking):
         raise error
     return text
 
 
-def is_fault(error: BaseException) -> bool:
-    """Return True if a body's exception is a fault of the program, which no model can fix.
+def is_fault(error: BaseException, body: Any) -> bool:
+    """Return True if an exception is a fault of the program, which no model can fix.
 
     Invalid arguments, decisions and saved runs may come from the model, and so may used-up turns: they are no faults.
+    What the code around a body raises itself is one.
     """
+    if error is body.fault:
+        return True
     given = isinstance(error, InvalidArguments | InvalidDecision | UnreadableState | MaxTurnsExceeded)
     return isinstance(error, UsageError) and not given
 
@@ -176,7 +179,7 @@ async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> 
     If the code around a body is at fault, the model is told what became of the body.
     """
     body: Body = ctx._asking  # type: ignore[assignment]
-    fault = is_fault(error)
+    fault = is_fault(error, body)
     if fault and body.ran:
         return LOST, None
     text = default_tool_error_function(ctx, error)

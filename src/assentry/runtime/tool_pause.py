@@ -75,6 +75,7 @@ class Body:
         "asked",
         "deadline",
         "entered",
+        "fault",
         "journal",
         "mismatch",
         "path",
@@ -112,6 +113,8 @@ class Body:
         """True once the code around the body has entered a body, or has the recorded outcome of one."""
         self.ran = False
         """True once the code around the body has the value of a body."""
+        self.fault: Exception | None = None
+        """The exception that the code around the body raised itself."""
         self.report: Callable[[float, float | None, str | None], None] | None = None
         """The function that passes on the body's progress; None if nobody follows the run."""
         self.raised: Exception | None = None

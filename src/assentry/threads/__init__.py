@@ -52,8 +52,17 @@ from .review import (
     ReviewConfig,
     ToolApprovalRequest,
 )
+from .run_stream import AsyncGraphRunStream, GraphRunStream
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
+from .stream_part import (
+    CustomStreamPart,
+    GraphOutput,
+    MessagesStreamPart,
+    StreamPart,
+    UpdatesStreamPart,
+    ValuesStreamPart,
+)
 
 if typing.TYPE_CHECKING:
     from .langchain.typed import *
@@ -68,13 +77,17 @@ __all__ = [
     "AgentState",
     "AnyMessage",
     "ApproveDecision",
+    "AsyncGraphRunStream",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "BaseMessage",
     "Command",
+    "CustomStreamPart",
     "DecisionType",
     "EditDecision",
     "ExtendedModelResponse",
+    "GraphOutput",
+    "GraphRunStream",
     "HITLDecision",
     "HITLRequest",
     "HITLResponse",
@@ -85,6 +98,7 @@ __all__ = [
     "InterruptMode",
     "InterruptOnConfig",
     "Message",
+    "MessagesStreamPart",
     "ModelCallResult",
     "ModelRequest",
     "ModelResponse",
@@ -101,12 +115,15 @@ __all__ = [
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StreamPart",
     "SystemMessage",
     "ThreadAgent",
     "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
+    "UpdatesStreamPart",
+    "ValuesStreamPart",
     "after_agent",
     "after_model",
     "before_agent",

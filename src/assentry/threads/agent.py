@@ -7,12 +7,16 @@ runner drives an ordinary agent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+import copy
+import functools
+import sys
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, NoReturn, Unpack, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.run import CallState, Run, owed
@@ -39,11 +43,19 @@ from ..runtime.sync import block, iterate
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.store import Store
+from .batch import iterate_batch, run_batch
+from .call_config import bind_config, concurrency_of, merge_configs
+from .call_option import STREAM_NAMES, CallOptions, CallShape, StreamOptions, Version, call_shape
+from .event_stream import call_events, check_event_options
+from .heard_call import HeardCall, listen_to_call
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .middleware_context import WRITER
+from .observer import Listener
 from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
+from .run_stream import MODES, AsyncGraphRunStream, GraphRunStream, check_run_options
 from .schema import ContextSchema
-from .stream import GATE, Mode, ThreadStream, modes_of
+from .stream import GATE, Chunk, Mode, ThreadStream
+from .stream_part import GraphOutput
 from .threaded_agent import ThreadedAgent
 from .view import view_of
 
@@ -52,6 +64,8 @@ GO_ON = (
     'To go on, call invoke(None, config) with a higher "recursion_limit" in the config; or say something new, which '
     "begins another run."
 )
+STATE_KEYS = ("messages", "structured_response")
+"""The keys of a thread's state."""
 MORE = "To give every run more, use create_agent(max_turns=...)."
 """The advice to a caller whose thread has used up its turns."""
 
@@ -81,12 +95,17 @@ class ThreadAgent:
         gated: bool = False,
         schema: ContextSchema | None = None,
         max_turns: int = MAX_TURNS,
+        debug: bool = False,
     ) -> None:
         self.agent: ThreadedAgent = agent
         """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
         """The store of the agent's threads."""
+        self._state_keys = (*STATE_KEYS, *agent.state_schema.keys)
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
+        self._debug = debug
+        self.config: dict[str, Any] = {}
+        """The config that `with_config` bound."""
         serializer = schema.save if schema is not None else None
         config = RunConfig(release=agent.nested_release or "batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
@@ -100,54 +119,137 @@ class ThreadAgent:
 
     # -- running -----------------------------------------------------------------------------------
 
+    @overload
     def invoke(
         self,
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
+        version: Literal["v2"],
         context: Any = None,
         on_pending: OnPending = None,
-    ) -> dict[str, Any]:
-        """Call `ainvoke` and block until it returns. Works inside a running event loop too."""
-        return block(self.ainvoke(input, config, context=context, on_pending=on_pending))
+        **options: Unpack[CallOptions],
+    ) -> GraphOutput: ...
 
+    @overload
+    def invoke(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        version: Literal["v1"] = "v1",
+        context: Any = None,
+        on_pending: OnPending = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]: ...
+
+    def invoke(self, input: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Call `ainvoke` and block until it returns. Works inside a running event loop too."""
+        return block(self.ainvoke(input, config, **options))
+
+    @overload
     async def ainvoke(
         self,
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
+        version: Literal["v2"],
         context: Any = None,
         on_pending: OnPending = None,
-    ) -> dict[str, Any]:
+        **options: Unpack[CallOptions],
+    ) -> GraphOutput: ...
+
+    @overload
+    async def ainvoke(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        version: Literal["v1"] = "v1",
+        context: Any = None,
+        on_pending: OnPending = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]: ...
+
+    async def ainvoke(
+        self,
+        input: Any,
+        config: Mapping[str, Any] | None = None,
+        *,
+        version: Version = "v1",
+        context: Any = None,
+        on_pending: OnPending = None,
+        **options: Any,
+    ) -> Any:
         """Add messages to a thread, or answer its open questions, and run until the run is done or waits again.
 
         Args:
             input: `{"messages": [...]}`, `Command(resume=...)`, or None to continue an unfinished run.
             config: `{"configurable": {"thread_id": ...}}`. `recursion_limit` is the number of model calls allowed in
-                the run.
+                the run; `callbacks` are LangChain's handlers, which hear of models and tools.
+            version: "v2" for a `GraphOutput`, with the state as `.value` and the interrupts as `.interrupts`.
             context: Any object for tools and hooks; stored with the run if possible.
             on_pending: The treatment of open questions when there is a new message: "reject" rejects the questions,
                 "keep" keeps them open, and the model gets the message after their answers. By default such a message
                 is refused with `ThreadWaiting`.
+            options: See `CallOptions`.
 
         Returns:
             The state: "messages", all messages of the thread; "__interrupt__", a list, if the thread waits;
-            "structured_response", if there is a `response_format` and the run is done.
+            "structured_response", if there is a `response_format` and the run is done. With another `stream_mode` than
+            "values", the list of the chunks.
         """
+        mode = options.pop("stream_mode", "values")
+        shape = call_shape("invoke", mode, version, options, self._state_keys, self._debug)
+        config = self._merged(config)
+        if shape.modes != ["values"] or shape.printed:
+            return await self._collect(shape, input, config, context, on_pending)
+        heard = await listen_to_call(self.agent.name, input, config)
+        try:
+            state = await self._run(input, config, context, on_pending, heard)
+        except BaseException as error:
+            if heard is not None:
+                await heard.fail(error)
+            raise
+        if heard is not None:
+            await heard.end(state)
+        return shape.result(state)
+
+    async def _run(
+        self, input: Any, config: Any, context: Any, on_pending: OnPending, heard: HeardCall | None
+    ) -> dict[str, Any]:
+        """Open a thread, drive it, and return its state."""
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None and not await self._drive(opened.driver, config):
+        if opened.driver is not None and not await self._drive(opened.driver, config, heard):
             opened = await self._open(None, config, context, None, now=True)
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
-                await self._drive(opened.driver, config)
+                await self._drive(opened.driver, config, heard)
         state = self._state(opened)
         if opened.driver is not None:
             opened.driver.let_go()
         return state
 
-    async def _drive(self, driver: Driver, config: Any) -> bool:
+    async def _collect(self, shape: CallShape, input: Any, config: Any, context: Any, on_pending: OnPending) -> Any:
+        """Run a call whose chunks are wanted, or printed, and return its result."""
+        kept: list[Any] = []
+        state: dict[str, Any] = {}
+        values = shape.modes == ["values"] and not shape.paired
+        modes: list[Mode] = [*shape.read, "values"]
+        async with aclosing(self._stream(input, config, context, on_pending, modes)) as chunks:
+            async for mode, ns, chunk in chunks:
+                shape.show(mode, chunk)
+                if mode == "values":
+                    state = chunk
+                if mode in shape.modes and not values:
+                    kept.append(shape.chunk(mode, ns, chunk))
+        return shape.result(state) if values else kept
+
+    async def _drive(self, driver: Driver, config: Any, heard: HeardCall | None) -> bool:
         """Drive the run; return False if others changed it or drive it, so that this drive has not begun."""
         writer = driver.writer
         assert writer is not None
+        if heard is not None:
+            heard.observe(driver)
         with self._reword_errors(), explain_race(driver), _invoked_with(config):
             try:
                 await drive_run(driver)
@@ -162,22 +264,26 @@ class ThreadAgent:
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
-        stream_mode: Mode | Sequence[Mode] = "updates",
+        stream_mode: Mode | Sequence[Mode] | None = None,
+        version: Version = "v1",
         context: Any = None,
         on_pending: OnPending = None,
+        **options: Unpack[StreamOptions],
     ) -> Iterator[Any]:
         """Iterate over `astream` and block for each chunk. Works inside a running event loop too."""
-        modes_of(stream_mode)
-        return iterate(self.astream(input, config, stream_mode=stream_mode, context=context, on_pending=on_pending))
+        shape = self._stream_shape(stream_mode, version, options)
+        return iterate(self._shaped(shape, input, self._merged(config), context, on_pending))
 
-    async def astream(
+    def astream(
         self,
         input: dict[str, Any] | Command | None,
         config: Mapping[str, Any] | None = None,
         *,
-        stream_mode: Mode | Sequence[Mode] = "updates",
+        stream_mode: Mode | Sequence[Mode] | None = None,
+        version: Version = "v1",
         context: Any = None,
         on_pending: OnPending = None,
+        **options: Unpack[StreamOptions],
     ) -> AsyncGenerator[Any, None]:
         """Run like `ainvoke`, and yield chunks while the run goes on.
 
@@ -186,23 +292,70 @@ class ThreadAgent:
         Args:
             input: As for `ainvoke`.
             config: As for `ainvoke`.
-            stream_mode: "updates": the result of each node, `{"model": {...}}`, and `{"__interrupt__": (...)}` at a
-                pause; "messages": pairs of a token, or a tool's message, and metadata about its origin; "values": the
-                whole state after each step; "custom": the values that tools and hooks pass to `get_stream_writer()`.
-                With a list, each chunk is a pair of the mode and the chunk.
+            stream_mode: "updates", the default: the result of each node, `{"model": {...}}`, and
+                `{"__interrupt__": (...)}` at a pause; "messages": pairs of a token, or a tool's message, and metadata
+                about its origin; "values": the whole state after each step; "custom": the values that tools and hooks
+                pass to `get_stream_writer()`. With a list, each chunk is a pair of the mode and the chunk.
+            version: "v2" for chunks in one form, `{"type": mode, "ns": (), "data": chunk}`; see `StreamPart`.
             context: As for `ainvoke`.
             on_pending: As for `ainvoke`.
+            options: See `StreamOptions`.
         """
-        modes, told_apart = modes_of(stream_mode)
-        opened = await self._open(input, config, context, on_pending, now=True)
-        async with aclosing(self._chunks(opened, modes, config)) as chunks:
-            async for mode, chunk in chunks:
-                yield (mode, chunk) if told_apart else chunk
+        shape = self._stream_shape(stream_mode, version, options)
+        return self._shaped(shape, input, self._merged(config), context, on_pending)
 
-    async def _chunks(self, opened: Opened, modes: list[Mode], config: Any) -> AsyncGenerator[tuple[Mode, Any], None]:
+    def _stream_shape(self, mode: Any, version: Any, options: Mapping[str, Any]) -> CallShape:
+        return call_shape(
+            "stream", "updates" if mode is None else mode, version, options, self._state_keys, self._debug
+        )
+
+    async def _shaped(
+        self,
+        shape: CallShape,
+        input: Any,
+        config: Any,
+        context: Any,
+        on_pending: OnPending,
+        listener: Listener | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        chunks = self._stream(input, config, context, on_pending, shape.read, shape.subgraphs, listener)
+        async with aclosing(chunks):
+            async for mode, ns, chunk in chunks:
+                shape.show(mode, chunk)
+                if mode in shape.modes:
+                    yield shape.chunk(mode, ns, chunk)
+
+    async def _stream(
+        self,
+        input: Any,
+        config: Any,
+        context: Any,
+        on_pending: OnPending,
+        modes: Iterable[Mode],
+        subgraphs: bool = False,
+        listener: Listener | None = None,
+    ) -> AsyncGenerator[Chunk, None]:
+        heard = await listen_to_call(self.agent.name, input, config, listener)
+        try:
+            opened = await self._open(input, config, context, on_pending, now=True)
+            async with aclosing(self._chunks(opened, list(modes), config, subgraphs, heard)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except BaseException as error:
+            if heard is not None:
+                await heard.fail(error)
+            raise
+        if heard is not None:
+            await heard.end(self._state(opened))
+
+    async def _chunks(
+        self, opened: Opened, modes: list[Mode], config: Any, subgraphs: bool, heard: HeardCall | None
+    ) -> AsyncGenerator[Chunk, None]:
         shown = None
         if opened.driver is not None:
-            stream = ThreadStream(opened.driver, modes, self._gated)
+            if heard is not None:
+                heard.observe(opened.driver)
+            stream = ThreadStream(opened.driver, modes, self._gated, subgraphs)
             before = WRITER.set(stream.write)
             with _invoked_with(config):
                 stream._start(drive_run(opened.driver))
@@ -211,19 +364,121 @@ class ThreadAgent:
                 try:
                     if "values" in modes:
                         shown = stream.state()
-                        yield "values", shown
+                        yield "values", (), shown
                     async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
                         async for event in events:
                             if isinstance(event, tuple):
-                                shown = event[1] if event[0] == "values" else shown
+                                shown = event[2] if event[0] == "values" and not event[1] else shown
                                 yield event
                 finally:  # a reader that stops at the first chunk has not begun to read events
                     await stream._left()
         state = self._state(opened)
         if "updates" in modes and (waiting := state.get("__interrupt__")):
-            yield "updates", {"__interrupt__": tuple(waiting)}
+            yield "updates", (), {"__interrupt__": tuple(waiting)}
         if "values" in modes and state != shown:
-            yield "values", state
+            yield "values", (), state
+
+    def stream_events(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        version: Literal["v1", "v2", "v3"] = "v2",
+        **options: Any,
+    ) -> Any:
+        """Iterate over `astream_events` and block for each event; with version "v3", return a `GraphRunStream`."""
+        if version == "v3":
+            check_run_options("stream_events", options)
+            return GraphRunStream(
+                self.stream(input, config, stream_mode=MODES, version="v2", subgraphs=True, **options)
+            )
+        return iterate(self.astream_events(input, config, version=version, **options))
+
+    def astream_events(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        version: Literal["v1", "v2", "v3"] = "v2",
+        **options: Any,
+    ) -> Any:
+        """Run like `ainvoke`, and yield an event for each start, part and end of the agent, its models and its tools.
+
+        An event is a dict: "event", such as "on_chat_model_stream", "name", "run_id", "parent_ids", "tags", "metadata"
+        and "data". If the program has imported LangChain, LangChain makes the events, with its messages, and there are
+        events of whatever of LangChain's a tool calls.
+
+        Args:
+            input: As for `ainvoke`.
+            config: As for `ainvoke`.
+            version: "v2", or "v1", LangChain's older form. With "v3", await the result: it is an
+                `AsyncGraphRunStream`, with the run's messages, values and tool calls as sequences of their own.
+            options: `include_names`, `include_types`, `include_tags`, and the same with `exclude_`; and the options of
+                `astream`.
+        """
+        if version == "v3":
+            check_run_options("astream_events", options)
+            parts = self.astream(input, config, stream_mode=MODES, version="v2", subgraphs=True, **options)
+            return _ready(AsyncGraphRunStream(parts))
+        filters = check_event_options(version, options, STREAM_NAMES)
+        config, rest = self._merged(config), {key: value for key, value in options.items() if key not in filters}
+        if "langchain_core" in sys.modules:
+            from .langchain.event_stream import langchain_events
+
+            return langchain_events(self, input, config, version, filters, rest)
+        context, on_pending = rest.pop("context", None), rest.pop("on_pending", None)
+        shape = self._stream_shape(rest.pop("stream_mode", None), "v1", rest)
+        call = functools.partial(self._shaped, shape, input, config, context, on_pending)
+        return call_events(config or {}, filters, call)
+
+    # -- several calls, and configs ----------------------------------------------------------------
+
+    def batch(self, inputs: Sequence[Any], config: Any = None, **options: Any) -> list[Any]:
+        """Call `abatch` and block until it returns."""
+        return block(self.abatch(inputs, config, **options))
+
+    async def abatch(
+        self, inputs: Sequence[Any], config: Any = None, *, return_exceptions: bool = False, **options: Any
+    ) -> list[Any]:
+        """Call `ainvoke` for each input at once, and return the results in the order of the inputs.
+
+        Args:
+            inputs: The inputs.
+            config: A config for each input, or one for all. `max_concurrency` limits how many run at once.
+            return_exceptions: True to return exceptions among the results; otherwise the first is raised once all
+                calls have ended.
+            options: As for `ainvoke`.
+        """
+        return await run_batch(functools.partial(self.ainvoke, **options), inputs, config, return_exceptions)
+
+    def batch_as_completed(self, inputs: Sequence[Any], config: Any = None, **options: Any) -> Iterator[Any]:
+        """Iterate over `abatch_as_completed` and block for each result."""
+        return iterate(self.abatch_as_completed(inputs, config, **options))
+
+    def abatch_as_completed(
+        self, inputs: Sequence[Any], config: Any = None, *, return_exceptions: bool = False, **options: Any
+    ) -> AsyncGenerator[tuple[int, Any], None]:
+        """Run like `abatch`, and yield the number and the result of each call as it ends."""
+        return iterate_batch(functools.partial(self.ainvoke, **options), inputs, config, return_exceptions)
+
+    def with_config(self, config: Mapping[str, Any] | None = None, **more: Any) -> ThreadAgent:
+        """Return this agent with a config that is part of the config of each call."""
+        made = copy.copy(self)
+        made.config = bind_config(self.config, config, more)
+        return made
+
+    def _merged(self, config: Any) -> Any:
+        """Return the config of a call with the bound one."""
+        if not self.config:
+            return config
+        return merge_configs(self.config, config) if isinstance(config, Mapping) else self.config
+
+    def get_graph(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise `UsageError`: there is no graph."""
+        raise UsageError(
+            "An agent has no graph to show: its model and its tools take turns. What happened in a thread is in its "
+            "run: `assentry runs show`."
+        )
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -295,11 +550,18 @@ class ThreadAgent:
         if alone and (input is None or isinstance(input, Command)):
             raise UsageError("Without a checkpointer there is no run to go on with; give create_agent one.")
         store, thread = (MemoryStore(), new_id("thread")) if alone else (self._check_store(), thread_of(config))
-        opening = Opening(self._setup, store, thread, context, limit, now=now)
+        opening = Opening(self._limited(config), store, thread, context, limit, now=now)
         with self._reword_errors():
             if isinstance(input, Command):
                 return await opening.answer(input)
             return await (opening.go_on() if input is None else opening.say(input, on_pending))
+
+    def _limited(self, config: Any) -> Setup:
+        """Return the settings of the runs, with the `max_concurrency` of a config as the limit of parallel tools."""
+        limit = concurrency_of(config)
+        if limit is None:
+            return self._setup
+        return self._setup._replace(config=replace(self._setup.config, max_parallel_tools=limit))
 
     @contextmanager
     def _reword_errors(self) -> Iterator[None]:
@@ -309,6 +571,10 @@ class ThreadAgent:
         except (InvalidOutput, UnansweredRequest) as error:
             error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
             raise
+
+
+async def _ready(run: AsyncGraphRunStream) -> AsyncGraphRunStream:
+    return run
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
+from .call_option import check_no_breakpoint
 from .foreign import is_langchain, is_langchain_kind, langchain_bases
 from .human_in_the_loop import HumanInTheLoopMiddleware
 from .message import SystemMessage
@@ -41,6 +42,11 @@ def create_agent(
     model_settings: ModelSettings | None = None,
     name: str = "agent",
     max_turns: int = MAX_TURNS,
+    debug: bool = False,
+    interrupt_before: Sequence[str] | None = None,
+    interrupt_after: Sequence[str] | None = None,
+    transformers: Sequence[Any] | None = None,
+    cache: Any = None,
 ) -> ThreadAgent:
     """Make an agent with threads.
 
@@ -59,7 +65,19 @@ def create_agent(
         model_settings: Settings for the model calls.
         name: The agent's name in the store.
         max_turns: The number of model calls allowed in one run.
+        debug: True to print the updates and the state of each run.
+        interrupt_before: Only None or an empty list; use a `HumanInTheLoopMiddleware`.
+        interrupt_after: Only None or an empty list.
+        transformers: Only None or an empty list.
+        cache: No effect: no node of an agent is cached.
     """
+    check_no_breakpoint("create_agent", "interrupt_before", interrupt_before, InvalidDefinition)
+    check_no_breakpoint("create_agent", "interrupt_after", interrupt_after, InvalidDefinition)
+    if transformers:
+        raise InvalidDefinition(
+            'create_agent: transformers are not there; a run of stream_events(version="v3") has its own sequences.'
+        )
+    allowed.check_option("create_agent", "debug", debug, allowed.BOOL)
     asked = model_from("create_agent", model)
     around = checked_middleware(_adapted(middleware))
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
@@ -86,7 +104,7 @@ def create_agent(
     store = None if inner else store_of(checkpointer)
     if store is None and not inner:
         _check_free(agent)
-    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
 
 
 def _is_langchain(model: Any, tools: Any, middleware: Any, *others: Any) -> bool:

@@ -430,7 +430,7 @@ def decision_alone(given: Any, action: ActionRequest, allowed: Sequence[str]) ->
             raise InvalidDecision(f"An edit of one call keeps its tool: the name is {tool!r}.")
         return decision
     except InvalidDecision as error:
-        raise InvalidDecision(f"1 validation error for a decision on {tool}\n{where}\n  {error}") from None
+        raise InvalidDecision(f"The decision on {tool} does not fit at {where}: {error}") from None
 
 
 @contextmanager

@@ -370,8 +370,24 @@ def message(given: Any) -> Message:
             f'A message is {{"role": "user", "content": ...}}, or one of assentry.threads, such as HumanMessage(...); '
             f"got {described(given)}."
         )
+    _check_keys(given, kind)
     fields = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}
     return _check_message(kind(**fields))
+
+
+def _check_keys(given: dict[str, Any], kind: type[Message]) -> None:
+    """Raise `InvalidInput` for a dict without content, or with something that no field of the message would keep."""
+    known = {"role", "type", *kind.__struct_fields__}
+    lost = [key for key, value in given.items() if key not in known and value not in (None, "", [], {}, False)]
+    if lost:
+        raise InvalidInput(
+            f"A message of role {given.get('role') or given['type']!r} has no {described(lost[0])}, which would be "
+            f'lost; it has {", ".join(kind.__struct_fields__)}. Text is its "content".'
+        )
+    if given.get("content") is None and not given.get("tool_calls"):
+        raise InvalidInput(
+            f'A message needs its "content": {{"role": "user", "content": ...}}; got {described(given)}.'
+        )
 
 
 def _check_message(given: Message) -> Message:

@@ -80,6 +80,12 @@ def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Callable[
     return found[::-1] if name.startswith("after_") else found
 
 
+def nodes_of(middleware: Sequence[AgentMiddleware], name: str) -> list[str]:
+    """Return the names that the hooks of one name have in updates, such as `log.before_model`, in calling order."""
+    found = [f"{each.name}.{name}" for each in middleware if hook_of(each, name) is not None]
+    return found[::-1] if name.startswith("after_") else found
+
+
 def checked_middleware(given: Any) -> list[AgentMiddleware]:
     """Return the middleware as a list, or raise `InvalidDefinition`."""
     listed = list(given) if isinstance(given, list | tuple) else [given]

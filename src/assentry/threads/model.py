@@ -11,7 +11,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from ..core import facts as f
@@ -42,7 +42,7 @@ from .message_items import (
     numbered_id,
     reply_message,
 )
-from .middleware import JUMPS, AgentMiddleware, call_around, call_hook, hooks_of
+from .middleware import JUMPS, AgentMiddleware, call_around, call_hook, hooks_of, nodes_of
 from .middleware_context import runtime_in
 from .model_request import ModelRequest, ModelResponse, read_result
 from .reply_state import ReplyState
@@ -54,6 +54,13 @@ REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
 
 
+class ReplyUpdates(Struct, frozen=True):
+    """The updates of the nodes of one reply."""
+
+    path: tuple[str, ...]
+    updates: list[tuple[str, State | None]]
+
+
 class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
@@ -61,10 +68,10 @@ class HookedModel(ModelLayer):
         self.inner = model
         self.shown = model if shown is None else shown
         """The model as it was given, which requests show."""
-        self.hooks = {
-            name: hooks_of(middleware, name)
-            for name in ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
-        }
+        names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
+        self.hooks = {name: hooks_of(middleware, name) for name in names}
+        self.nodes = {name: nodes_of(middleware, name) for name in names}
+        """The names of the hooks in updates."""
         self.repeats = not any(self.hooks.values())
 
     @property
@@ -100,6 +107,8 @@ class Asking:
         self.usage = f.Usage()
         self.response_id: str | None = None
         self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
+        self.updates: list[tuple[str, State | None]] = []
+        """The updates of hooks and of the model, by the names of their nodes; for whoever reads a stream."""
 
     async def stream(self, request: Request) -> AsyncIterator[Item | Response]:
         """Yield the model's deltas as they arrive, and then the complete response."""
@@ -128,6 +137,7 @@ class Asking:
             if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
+                self._show_updates()
                 return LayerReply(self._items(), self.usage, self.response_id, update=self.state.update())
             self._drop_calls()
         raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
@@ -144,7 +154,7 @@ class Asking:
 
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
-        for hook in self.model.hooks[name]:
+        for node, hook in zip(self.model.nodes[name], self.model.hooks[name], strict=True):
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
             try:
@@ -154,7 +164,7 @@ class Asking:
                 raise
             self.hook.still_goes()
             self._take_changes(name, state.get("messages"), shown, before)
-            jump = self._take_update(name, update)
+            jump = self._take_update(name, node, update)
             if jump is not None:
                 return jump
         return None
@@ -172,22 +182,32 @@ class Asking:
             if shown[number] is not own:
                 self.state.replace(own, given_message(shown[number]))
 
-    def _take_update(self, name: str, update: Any) -> str | None:
+    def _take_update(self, name: str, node: str, update: Any) -> str | None:
         """Take the update of a hook into the state, and return the jump that it asks for."""
         update = _read_update(name, update)
         if update is None:
+            self.updates.append((node, None))
             return None
-        self._add(update.get("messages") or ())
+        added = self._add(update.get("messages") or ())
         self.state.put(name, update)
+        shown = {key: added if key == "messages" else each for key, each in update.items() if key != "jump_to"}
+        self.updates.append((node, shown))
         jump: str | None = update.get("jump_to")
         if jump is not None and jump not in JUMPS:
             raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
         return jump
 
-    def _add(self, given: Any) -> None:
-        """Add messages to the state; a message with a known id replaces that message."""
+    def _add(self, given: Any) -> list[Message]:
+        """Add messages to the state, and return them; a message with a known id replaces that message."""
         added = [replace(given_message(each)) for each in as_list(given)]  # copies: a hook may give them again
         self.state.add(added, self.raw)
+        return added
+
+    def _show_updates(self) -> None:
+        """Give the updates to whoever reads a stream, which shows them once the reply is recorded."""
+        show = scope_of(self.ctx).hooks.on_event
+        if show is not None:
+            show(ReplyUpdates(self.hook.path, self.updates))
 
     # -- the model ---------------------------------------------------------------------------------
 
@@ -219,9 +239,9 @@ class Asking:
         for hook in reversed(hooks):
             nested = functools.partial(_layered, hook, nested)
         answer, commands = await nested(shown)
-        self._add(answer.result)
+        self.updates.append(("model", {"messages": self._add(answer.result)}))
         for command in commands:
-            if self._take_update("wrap_model_call", command) is not None:
+            if self._take_update("wrap_model_call", "model", command) is not None:
                 raise UsageError("The Command of an ExtendedModelResponse has an update, and no goto or jump_to.")
 
     async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
@@ -252,7 +272,8 @@ class Asking:
         chat = getattr(model, "takes_messages", False)
         sent = self._chat_request(request, asked) if chat else self._request(request, asked, same)
         reply: Response | None = None
-        async for event in model.stream(sent):
+        observer = scope_of(self.ctx).hooks.observer
+        async for event in model.stream(sent) if observer is None else observer.stream(model, sent):
             if isinstance(event, Response):
                 reply = event
                 continue

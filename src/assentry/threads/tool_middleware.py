@@ -86,6 +86,8 @@ class MiddlewareEntry:
         """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
         self.value: tuple[ToolMessage, str, Any] | None = None
         """The last message of a body, its text, and the value that the body returned."""
+        self.passed: list[BaseException] = []
+        """The exceptions that the handler raised; any other is the middleware's own."""
 
     async def run(self) -> Any:
         """Run the middleware around the body, and return the outcome of the call."""
@@ -95,9 +97,13 @@ class MiddlewareEntry:
         call = tool_call(self.tool.name, args, ctx.call_id)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
         try:
-            given = await nest_hooks(self.tool.hooks, self._handle)(request)
+            given = await nest_hooks(self.tool.hooks, self._handle_and_note)(request)
         except Failed as error:
             return BodyOutput(str(error), failed=True)
+        except Exception as error:
+            if all(error is not each for each in self.passed):
+                self.body.fault = error  # it ends the run; what a body raises, the model is told
+            raise
         finally:
             if self.body.pending is not None:
                 for kept in self.kept:
@@ -112,6 +118,13 @@ class MiddlewareEntry:
         made, text, value = self.value or (None, "", None)
         unchanged = made is given and text == given.content and given.status == "success"
         return value if unchanged else outcome(given)
+
+    async def _handle_and_note(self, request: Any) -> ToolMessage:
+        try:
+            return await self._handle(request)
+        except BaseException as error:
+            self.passed.append(error)
+            raise
 
     async def _handle(self, request: Any) -> ToolMessage:
         """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""

@@ -18,7 +18,7 @@ Work = Coroutine[Any, Any, Any]
 Reply = Coroutine[Any, Any, ModelResponse]
 
 
-class RunTrace:
+class RunTrace(Observer):
     """The trace of one drive, in which nobody hears of spans but OpenTelemetry."""
 
     def __init__(self, current: Trace, own: bool, inner: Observer | None) -> None:

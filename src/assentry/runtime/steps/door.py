@@ -89,23 +89,17 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     check_digest(scope, path, state, tool, shown, args)
     if await _keeps_out(scope, path, state, tool, args):
         return
-    hooked: RunContextWrapper[Any] | None = None
-    if isinstance(tool, Handoff):
-        check_filter(scope, path, tool)
-        hooked = scope.ctx
-    elif scope.hooks.wants(agent):
-        _, hooked = context_of(scope, path, state, tool, args, HookBody)
-        await scope.hooks.tell(hooked, "tool_start", agent, tool)
+    hooked, waited = await _tell_start(scope, path, state, tool, args, agent)
     if scope.tasks.stopped(path):  # while guardrails and hooks ran
         return
     given = None
     if isinstance(tool, AgentTool):
-        again = await look_last(scope, path, state) if hooked is not None else ()
+        again = await look_last(scope, path, state) if waited else ()
         if not again:
             await open_branch(scope, path, state, tool, args)
             return
         _ask_again(scope, path, again)
-    elif await _start(scope, path, state, tool, waited=hooked is not None):
+    elif await _start(scope, path, state, tool, waited=waited):
         body, ctx = context_of(scope, path, state, tool, args)
         work = _run_body(scope, path, state, tool, body, ctx, bound)
         observer = scope.hooks.observer
@@ -113,6 +107,23 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         _raise_tripwire(scope, path)
     if hooked is not None:
         await _tell_end(scope, hooked, state, tool, agent, given)
+
+
+async def _tell_start(
+    scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any], agent: Agent[Any]
+) -> tuple[RunContextWrapper[Any] | None, bool]:
+    """Tell hooks and the observer of a call; return the hooks' context, and True if anything was waited for."""
+    hooked: RunContextWrapper[Any] | None = None
+    if isinstance(tool, Handoff):
+        check_filter(scope, path, tool)
+        hooked = scope.ctx
+    elif scope.hooks.wants(agent):
+        _, hooked = context_of(scope, path, state, tool, args, HookBody)
+        await scope.hooks.tell(hooked, "tool_start", agent, tool)
+    observer, waited = scope.hooks.observer, hooked is not None
+    if observer is not None and not isinstance(tool, ToolLayer):  # of a layer's body, `run_inside` tells
+        waited = await observer.before_body(path, state, tool, args) or waited
+    return hooked, waited
 
 
 async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
@@ -221,7 +232,10 @@ async def _run_body(
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
-        value = await _or_ask_again(scope, body, tool.invoke(ctx, bound))
+        work = tool.invoke(ctx, bound)
+        if scope.hooks.observer is not None and not isinstance(tool, ToolLayer):
+            work = scope.hooks.observer.body(path, state, work)
+        value = await _or_ask_again(scope, body, work)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
             return (hand_over(scope, path, state, tool, await filter_history(scope, path, state, tool)),)
     except BaseException as error:
@@ -285,7 +299,7 @@ async def _in_doubt(
     """
     told = dict.fromkeys(map(str, body.unknown.values() or (error,)))
     await settle_now(scope, path, state, tool, " ".join(told))
-    if error is not None and is_fault(error):
+    if error is not None and is_fault(error, body):
         raise error
 
 
@@ -365,6 +379,7 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     layer = scope.tool_for(body.state)
     if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
+    await _tell_of_body(scope, body, tool, body.args)
     again = await look_last(scope, body.path, body.state)  # the code around the body may have waited
     if again and body.pending is None:
         _leave(body, again, "tool" if body.tried else "runtime")
@@ -372,14 +387,25 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
         raise Paused
     if not body.entered or scope.tasks.stopped(body.path):
         raise Conflict("The run was stopped before the tool could be entered.")
-    return await _or_ask_again(scope, body, _run(body, tool, ctx, bound))
+    return await _or_ask_again(scope, body, _run(scope, body, tool, ctx, bound))
 
 
-async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
+async def _tell_of_body(scope: Scope, body: Body, tool: Tool, args: dict[str, Any]) -> None:
+    """Tell the observer that the code around a body is about to enter it; what the observer raises ends the run."""
+    if scope.hooks.observer is not None:
+        try:
+            await scope.hooks.observer.before_body(body.path, body.state, tool, args)
+        except Exception as error:
+            body.fault = error
+            raise
+
+
+async def _run(scope: Scope, body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
-    body.tried = True
+    body.tried, observer = True, scope.hooks.observer
     try:
-        value = await tool.invoke(ctx, bound)
+        work = tool.invoke(ctx, bound)
+        value = await (work if observer is None else observer.body(body.path, body.state, work))
     except NotAsShown:
         raise
     except Exception as error:
@@ -426,6 +452,7 @@ async def run_instead(
             raise NotRun(refused.message or "A guardrail stopped this call.")
     if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
+    await _tell_of_body(scope, body, tool, args)
     what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
     journal, ran = scope.journal, Raw(canonical(what))
     journal.add(f.Stepped(state.call.id, f.REPLACEMENT, ran, len(state.steps), at=journal.now(), path=path))
@@ -437,7 +464,7 @@ async def run_instead(
     if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
     try:
-        value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
+        value = await _run(scope, body, tool, ReplacementContext(ctx, tool.name, args), bound)
     except NotAsShown as error:
         raise NotRun(f"{error} The call did not run.") from error
     if tool.tool_output_guardrails:

@@ -288,7 +288,8 @@ async def _attempt(
     scope: Scope, model: Model, request: ModelRequest, show: Callable[[Any], None] | None
 ) -> ModelResponse:
     reply: ModelResponse | None = None
-    events = model.stream(request)
+    observer = scope.hooks.observer
+    events = model.stream(request) if observer is None else observer.stream(model, request)
     try:
         async for event in events:
             if isinstance(event, ModelResponse):
