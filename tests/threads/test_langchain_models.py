@@ -13,7 +13,7 @@ from langchain_core import messages as lc
 
 from assentry import InvalidDefinition, ModelSettings
 from assentry.testing import ScriptedModel
-from assentry.threads import InMemorySaver, SqliteSaver, create_agent, wrap_model_call
+from assentry.threads import InMemorySaver, SqliteSaver, after_model, create_agent, wrap_model_call
 from tests.threads.chat_model import ScriptedChat, called
 from tests.threads.support import say, thread
 
@@ -83,6 +83,23 @@ def test_a_model_that_gives_one_id_twice_does_not_hide_a_message() -> None:
     messages = agent.invoke(say("b"), thread())["messages"]
     assert [each.content for each in messages] == ["a", "One", "b", "Two"]
     assert len({each.id for each in messages}) == 4
+
+
+def test_a_chat_model_does_not_hear_of_calls_that_a_hook_dropped() -> None:
+    block = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
+    reply = called("look", at="it")
+    reply.content, reply.additional_kwargs = [{"type": "text", "text": "Well"}, block], {"tool_calls": [{"id": "c1"}]}
+
+    @after_model
+    def stop(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "end"} if state["messages"][-1].tool_calls else None
+
+    model = ScriptedChat(steps=[reply, "Yes."])
+    agent = create_agent(model, [look], middleware=[stop], checkpointer=InMemorySaver())
+    agent.invoke(say("Look."), thread())
+    agent.invoke(say("And?"), thread())
+    heard: Any = model.asked[1][1]
+    assert (heard.content, heard.tool_calls, heard.additional_kwargs) == ([{"type": "text", "text": "Well"}], [], {})
 
 
 def test_parts_that_are_streamed_have_the_id_of_the_message() -> None:

@@ -30,7 +30,7 @@ from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
 from .foreign import is_langchain_message
-from .message import AIMessage, Message, SystemMessage, ToolMessage
+from .message import AIMessage, Message, SystemMessage
 from .message_items import (
     ai_message,
     as_list,
@@ -42,9 +42,10 @@ from .message_items import (
     numbered_id,
     reply_message,
 )
+from .message_order import answered_ids, answered_messages, call_ids_of, messages_in_order
 from .middleware import JUMPS, AgentMiddleware, call_around, call_hook, hooks_of, nodes_of
 from .middleware_context import runtime_in
-from .model_request import ModelRequest, ModelResponse, read_result
+from .model_request import ModelRequest, ModelResponse, read_model_result
 from .reply_state import ReplyState
 from .state import EMPTY, State
 from .threaded_agent import ThreadedAgent
@@ -310,7 +311,7 @@ class Asking:
         changed = self._settled_request(request, asked, request.input)
         said: list[Any] = [] if asked.system_message is None else [asked.system_message]
         parts = {name: getattr(changed, name) for name in changed.__struct_fields__}
-        messages = [as_langchain(each) for each in (*said, *_answered(asked.messages))]
+        messages = [as_langchain(each) for each in (*said, *answered_messages(asked.messages))]
         return ChatRequest(**parts, messages=messages, config=THREAD_CONFIG.get())
 
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
@@ -371,7 +372,7 @@ class Asking:
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [given_message(each) for each in messages]
-        said = _in_order(given, _answered_ids(given))
+        said = messages_in_order(given, answered_ids(given))
         return accepted_items(without_notes([{**item} for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
@@ -404,17 +405,17 @@ class Asking:
 
     def _waits(self) -> bool:
         """Return True if a call has no output."""
-        answered = _answered_ids(self.state.made)
-        return any(id not in answered for each in self.state.made for id in _calls(each))
+        answered = answered_ids(self.state.made)
+        return any(id not in answered for each in self.state.made for id in call_ids_of(each))
 
     def _settled(self) -> bool:
         """Return True if the model's last message has calls and no call is without output."""
         last = next((each for each in reversed(self.state.made) if isinstance(each, AIMessage)), None)
-        return bool(_calls(last)) and not self._waits()
+        return bool(call_ids_of(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
         """Drop the calls that have no output."""
-        answered = _answered_ids(self.state.made)
+        answered = answered_ids(self.state.made)
         for each in list(self.state.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
@@ -423,7 +424,9 @@ class Asking:
 
     def _items(self) -> list[Item]:
         """Return the items of the reply: all new messages of hooks and of the model."""
-        items = self._apart(_in_order(self.state.made, {id for each in self.state.made for id in _calls(each)}))
+        items = self._apart(
+            messages_in_order(self.state.made, {id for each in self.state.made for id in call_ids_of(each)})
+        )
         calls: set[Any] = set()
         for item in map(as_function, items):
             if item.get("type") == "function_call":
@@ -462,43 +465,8 @@ async def _layered(hook: Callable[..., Any], inner: Any, request: Any) -> tuple[
         commands[:] = given  # of several calls of the handler the last one counts
         return response  # type: ignore[no-any-return]
 
-    response, own = read_result(await call_around(hook, handle, request))
+    response, own = read_model_result(await call_around(hook, handle, request))
     return response, [*commands, *own]
-
-
-def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
-    """Return messages in an order that providers accept: nothing stands between a call and its output.
-
-    Messages from between the two move before the call. `answered` are the ids of the calls that have an output, or will
-    get one.
-    """
-    out: list[Message] = []
-    open_: set[Any] = set()
-    place = 0
-    for each in messages:
-        calls = answered.intersection(_calls(each))
-        if not open_:
-            place = len(out)
-        if not open_ or calls or isinstance(each, ToolMessage):
-            out.append(each)
-        else:
-            out.insert(place, each)
-            place += 1
-        open_.update(calls)
-        if isinstance(each, ToolMessage):
-            open_.discard(each.tool_call_id)
-    return out
-
-
-def _answered_ids(messages: Sequence[Message]) -> set[Any]:
-    """Return the ids of the calls that have an output among the messages."""
-    return {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-
-
-def _calls(message: Message | None) -> list[Any]:
-    """Return the ids of a message's calls."""
-    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
-    return [call.get("id") for call in calls if isinstance(call, dict)]
 
 
 def _read_update(name: str, given: Any) -> dict[str, Any] | None:
@@ -528,32 +496,6 @@ NODES = {"__end__": "end"}
 def _is_like(one: AIMessage, other: AIMessage) -> bool:
     """Return True if two messages are the same but for their usage, which is recorded with the reply."""
     return one == replace(other, usage_metadata=one.usage_metadata)
-
-
-def _answered(messages: Sequence[Any]) -> list[Any]:
-    """Return messages as a provider accepts them: each call has its output after it, and each output its call.
-
-    Messages that need no change are the same objects.
-    """
-    given = [given_message(each) for each in messages]
-    same = {id(one): each for one, each in zip(given, messages, strict=True) if isinstance(each, Message)}
-    answered, called = _answered_ids(given), {call for each in given for call in _calls(each)}
-    out: list[Any] = []
-    for each in _in_order(given, answered):
-        if isinstance(each, ToolMessage) and each.tool_call_id not in called:
-            continue
-        if set(_calls(each)) <= answered:
-            out.append(same.get(id(each), each))
-        elif isinstance(each, AIMessage) and (kept := _only_answered(each, answered)) is not None:
-            out.append(kept)
-    return out
-
-
-def _only_answered(message: AIMessage, answered: set[Any]) -> AIMessage | None:
-    """Return a message without the calls that have no output; None if nothing is left of it."""
-    calls = [call for call in message.tool_calls if call.get("id") in answered]
-    invalid = [call for call in message.invalid_tool_calls if call.get("id") in answered]
-    return replace(message, tool_calls=calls, invalid_tool_calls=invalid) if calls or invalid or message.text else None
 
 
 def _ids(messages: Any) -> list[int] | None:

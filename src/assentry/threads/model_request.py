@@ -109,7 +109,7 @@ ModelCallResult = ModelResponse | AIMessage | ExtendedModelResponse
 """Anything that `wrap_model_call` may give."""
 
 
-def read_result(given: Any) -> tuple[ModelResponse, list[Any]]:
+def read_model_result(given: Any) -> tuple[ModelResponse, list[Any]]:
     """Return what `wrap_model_call` gave, in LangChain's classes too, as a response and the commands beside it."""
     commands = []
     if _is(given, ExtendedModelResponse):
