@@ -109,7 +109,7 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     return out
 
 
-def reply_message(items: Sequence[Item], id: str) -> AIMessage:
+def noted_reply(items: Sequence[Item], id: str) -> AIMessage:
     """Return the items of a model's reply as one message, with what their note keeps."""
     known = (items[0].get(NOTE) or {}) if items else {}
     made = ai_message(items, known.get("id") or id)

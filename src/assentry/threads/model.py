@@ -39,8 +39,8 @@ from .message_items import (
     given_message,
     items_of,
     noted_items,
+    noted_reply,
     numbered_id,
-    reply_message,
 )
 from .message_order import answered_ids, answered_messages, call_ids_of, messages_in_order
 from .middleware import JUMPS, AgentMiddleware, call_around, call_hook, hooks_of, nodes_of
@@ -261,7 +261,7 @@ class Asking:
             self.hook.keep(to_builtins(reply))
         self.usage.add(reply.usage)
         self.response_id = reply.response_id
-        said = reply_message(reply.output, id)
+        said = noted_reply(reply.output, id)
         self.raw[said.id or id] = reply.output
         return ModelResponse(self._show([said]))
 
@@ -384,7 +384,7 @@ class Asking:
             return raw
         if not isinstance(said, AIMessage):
             return items_of(bare)
-        was = reply_message(raw, said.id or "") if raw is not None else None
+        was = noted_reply(raw, said.id or "") if raw is not None else None
         if raw is not None and was is not None and _is_like(was, said):
             return raw
         ids = [call_item(call)["call_id"] for call in said.tool_calls]
