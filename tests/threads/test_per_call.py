@@ -101,17 +101,17 @@ async def test_the_schema_of_an_answer_has_the_allowed_decisions_and_the_tools_a
 
 
 WRONG: list[tuple[Any, str]] = [
-    ({"type": "respond", "message": "x"}, r"type\n.*expected tags: 'approve', 'edit', 'reject'"),
+    ({"type": "respond", "message": "x"}, r"at type: .*expected tags: 'approve', 'edit', 'reject'"),
     ({"decisions": [APPROVE]}, "The answer is one decision"),
     ([APPROVE], "The answer is one decision"),
     ("approve", "The answer is one decision"),
     ({"type": []}, "The answer is one decision"),
-    ({"type": "edit"}, r"1 validation error for a decision on write_file\nedit\.edited_action\n"),
-    (edit("read_data"), r"edit\.edited_action\.name\n.*the name is 'write_file'"),
+    ({"type": "edit"}, r"The decision on write_file does not fit at edit\.edited_action: "),
+    (edit("read_data"), r"edit\.edited_action\.name: .*the name is 'write_file'"),
     (edit("rm"), r"edit\.edited_action\.name"),
     (edit("write_file"), 'The arguments of this edit do not fit write_file: "path"'),
     (edit("write_file", path=1), 'The arguments of this edit do not fit write_file: "path"'),
-    ({"type": "reject", "message": 1}, r"reject\.message\n"),
+    ({"type": "reject", "message": 1}, r"at reject\.message: "),
     ({"type": "approve", "reviewer": "ann"}, "has no 'reviewer'"),
 ]
 
