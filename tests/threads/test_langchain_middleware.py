@@ -160,6 +160,14 @@ def test_a_subclass_of_langchains_gate_is_refused() -> None:
         agent_of(middleware=[Mine({"look": True})], tools=[look])
 
 
+def test_middleware_that_changes_the_definitions_of_tools_is_refused() -> None:
+    if not hasattr(lcm, "ProviderToolSearchMiddleware"):
+        pytest.skip("this LangChain has none")
+    search = lcm.ProviderToolSearchMiddleware.__new__(lcm.ProviderToolSearchMiddleware)
+    with pytest.raises(InvalidDefinition, match="ProviderToolSearchMiddleware changes the definitions of tools"):
+        agent_of(middleware=[search], tools=[look])
+
+
 def test_a_call_that_langchains_middleware_changes_is_judged_again() -> None:
     ran = Ran()
 

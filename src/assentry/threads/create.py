@@ -127,6 +127,11 @@ def _adapt(given: Any) -> Any:
         return _gate_of(given)
     if "langchain.agents.middleware.types.AgentMiddleware" not in bases:
         return given
+    if "langchain.agents.middleware.provider_tool_search.ProviderToolSearchMiddleware" in bases:
+        raise InvalidDefinition(
+            "ProviderToolSearchMiddleware changes the definitions of tools in each request, for the provider to look "
+            "for them; here a tool is offered as it is judged. Use LLMToolSelectorMiddleware, which chooses tools."
+        )
     from .langchain.middleware import LangChainMiddleware
 
     return LangChainMiddleware(given)
