@@ -36,6 +36,7 @@ def test_a_thread_goes_on_with_the_reply_after_which_a_hook_raised(hook: Any, tm
             with pytest.raises(ValueError, match=r"bad: Yes\."):
                 agent.invoke(say("Hi") if failing.seen == 0 else None, thread())
         assert len(requests(agent)) == 1
+        assert texts(agent.get_state(thread()).values) == [("human", "Hi"), ("ai", "Yes.")]
     failing.mended = True
     with SqliteSaver(tmp_path / "threads.db") as saver:  # in another process
         agent, _ = office(middleware=[failing.middleware], checkpointer=saver)

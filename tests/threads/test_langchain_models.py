@@ -11,7 +11,7 @@ pytest.importorskip("langchain")
 
 from langchain_core import messages as lc
 
-from assentry import InvalidDefinition, ModelSettings
+from assentry import InvalidDefinition, ModelFailed, ModelSettings
 from assentry.testing import ScriptedModel
 from assentry.threads import InMemorySaver, SqliteSaver, after_model, create_agent, wrap_model_call
 from tests.threads.chat_model import ScriptedChat, called
@@ -198,3 +198,29 @@ def test_another_runnable_is_refused() -> None:
     for wrong in (RunnableLambda(str), ScriptedChat(steps=[]) | RunnableLambda(str)):
         with pytest.raises(InvalidDefinition, match="is no chat model; give the chat model itself"):
             create_agent(wrong, checkpointer=InMemorySaver())
+
+
+def test_hooks_see_the_exceptions_of_the_provider() -> None:
+    @wrap_model_call
+    def again(request: Any, handler: Any) -> Any:
+        try:
+            return handler(request)
+        except ConnectionError:
+            return handler(request)
+
+    for steps, words in (([ConnectionError("away"), "Here."], None), ([ConnectionError("away")] * 2, "away")):
+        agent = create_agent(ScriptedChat(steps=steps), middleware=[again], checkpointer=InMemorySaver())
+        if words is None:
+            assert agent.invoke(say("Hi"), thread())["messages"][-1].content == "Here."
+            continue
+        with pytest.raises(ModelFailed, match=words):
+            agent.invoke(say("Hi"), thread())
+
+
+def test_messages_have_the_name_that_the_agent_was_given() -> None:
+    for model in (ScriptedModel(["Yes.", "Yes."]), ScriptedChat(steps=["Yes.", "Yes."])):
+        agent = create_agent(model, name="desk", checkpointer=InMemorySaver())
+        agent.invoke(say("Hi"), thread())
+        state = agent.invoke(say("And?"), thread())["messages"]
+        assert [each.name for each in state] == [None, "desk", None, "desk"]
+        assert agent.get_state(thread()).values["messages"] == state

@@ -329,7 +329,7 @@ class Hook:
         self._replies: list[Any] = []
         """The model's replies since the last question."""
         self._asks = 0
-        self._kept = _kept_replies(run)
+        self._kept = kept_replies(run)
         """The replies that the code after the model was left with by an exception, and the questions before them."""
         self.keeps = False
         """True if an exception of the code after the model leaves the replies to be kept."""
@@ -447,7 +447,7 @@ def _hook_calls(run: Run) -> list[CallState]:
     return standing
 
 
-def _kept_replies(run: Run) -> dict[str, Any]:
+def kept_replies(run: Run) -> dict[str, Any]:
     """Return what the code after the model was left with by an exception; empty if anything was said since."""
     last = run.entries[-1] if run.entries else None
     if type(last) is not Turn or type(last.reply) is not f.Proposed or last.reply.proposal.tool != KEPT:

@@ -57,7 +57,7 @@ from .schema import ContextSchema
 from .stream import GATE, Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
 from .threaded_agent import ThreadedAgent
-from .view import view_of
+from .view import kept_messages, view_of
 
 MAX_TURNS = 25
 GO_ON = (
@@ -501,7 +501,9 @@ class ThreadAgent:
     def _state(self, opened: Opened) -> dict[str, Any]:
         """Return the state of a thread in the public form."""
         run = opened.runs[-1]
-        state = self.agent.show_state(view_of(opened.runs))
+        view = view_of(opened.runs)
+        view.messages += kept_messages(run)
+        state = self.agent.show_state(view)
         state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
         if run.open and (waiting := interrupts(run, self._prefix_at, self._tool_at)):
             if self.store is None:

@@ -40,7 +40,7 @@ def create_agent(
     state_schema: Any = None,
     context_schema: Any = None,
     model_settings: ModelSettings | None = None,
-    name: str = "agent",
+    name: str | None = None,
     max_turns: int = MAX_TURNS,
     debug: bool = False,
     interrupt_before: Sequence[str] | None = None,
@@ -63,7 +63,7 @@ def create_agent(
         context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
             resume the saved context is converted again.
         model_settings: Settings for the model calls.
-        name: The agent's name in the store.
+        name: The agent's name in the store, "agent" if there is none, and of its model's messages.
         max_turns: The number of model calls allowed in one run.
         debug: True to print the updates and the state of each run.
         interrupt_before: Only None or an empty list; use a `HumanInTheLoopMiddleware`.
@@ -88,11 +88,12 @@ def create_agent(
     told = _told(system_prompt)
     state_schemas = [*(each.state_schema for each in around), state_schema]
     agent = ThreadedAgent(
-        name,
+        "agent" if name is None else name,
         None if told is None else str(told.text),
         _all_tools(tools, around, gates),
-        hooked if not hooked.repeats or getattr(asked, "takes_messages", False) else asked,
+        hooked if not hooked.repeats or name is not None or getattr(asked, "takes_messages", False) else asked,
         output_type=response_format,
+        names_messages=name is not None,
         system_message=told if told is not None and not isinstance(told.content, str) else None,
         speaks_langchain=_is_langchain(model, tools, middleware, system_prompt, state_schema, response_format),
         **(gates[0].agent_options() if gates else {}),

@@ -229,17 +229,30 @@ class Asking:
         )
         hooks = self.model.hooks["wrap_model_call"]
         given = [*self.looked, *_snapshot(self.state.made)] if hooks else None
+        failures: list[tuple[BaseException, ModelFailed]] = []
 
         async def inner(asked: ModelRequest) -> tuple[ModelResponse, list[Any]]:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
             same = given is None or _snapshot([given_message(each) for each in asked.messages]) == given
-            return await self._ask_model(request, asked, same), []
+            try:
+                return await self._ask_model(request, asked, same), []
+            except ModelFailed as error:
+                if not hooks or error.__cause__ is None or not _is_chat(asked.model):
+                    raise
+                failures.append((error.__cause__, error))
+            raise failures[-1][0]  # hooks around a chat model of LangChain see the exceptions of its provider
 
         nested = inner
         for hook in reversed(hooks):
             nested = functools.partial(_layered, hook, nested)
-        answer, commands = await nested(shown)
+        try:
+            answer, commands = await nested(shown)
+        except Exception as error:
+            failed = next((failed for cause, failed in failures if cause is error), None)
+            if failed is None:
+                raise
+            raise failed from error
         self.updates.append(("model", {"messages": self._add(answer.result)}))
         for command in commands:
             if self._take_update("wrap_model_call", "model", command) is not None:
@@ -263,6 +276,8 @@ class Asking:
         self.response_id = reply.response_id
         said = noted_reply(reply.output, id)
         self.raw[said.id or id] = reply.output
+        if isinstance(self.agent, ThreadedAgent) and self.agent.names_messages:
+            said.name = said.name or self.agent.name
         return ModelResponse(self._show([said]))
 
     async def _streamed(self, request: Request, asked: ModelRequest, same: bool, id: str) -> Response:
@@ -355,7 +370,7 @@ class Asking:
         if isinstance(more, dict):
             known = set(ModelSettings.__struct_fields__)
             own = {name: value for name, value in more.items() if name not in known}
-            if own and not getattr(adapt_model(asked.model), "takes_messages", False):
+            if own and not _is_chat(asked.model):
                 raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
             given = {name: value for name, value in more.items() if name in known}
             if own:
@@ -491,6 +506,11 @@ def _read_update(name: str, given: Any) -> dict[str, Any] | None:
 
 NODES = {"__end__": "end"}
 """LangGraph's names of the places to jump to, where they differ."""
+
+
+def _is_chat(model: Any) -> bool:
+    """Return True for a chat model of LangChain."""
+    return bool(getattr(adapt_model(model), "takes_messages", False))
 
 
 def _is_like(one: AIMessage, other: AIMessage) -> bool:

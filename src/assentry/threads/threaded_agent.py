@@ -30,6 +30,8 @@ class ThreadedAgent(Agent[Any]):
     """The keys of the thread's state beside its messages."""
     system_message: SystemMessage | None = None
     """The instructions as they were given, if they were a message with content blocks."""
+    names_messages: bool = False
+    """True if the model's messages have the agent's name: the program has named the agent."""
     speaks_langchain: bool = False
     """True if messages are shown in LangChain's classes: the agent was given an object of LangChain."""
 

@@ -61,13 +61,15 @@ async def _around_model(theirs: Callable[..., Any], request: ModelRequest, handl
     async def handle(asked: Any) -> lc.ModelResponse[Any]:
         if not isinstance(asked, lc.ModelRequest):
             raise UsageError(f"The handler takes the request, got {described(asked)}.")
+        made: ModelResponse | None = None
         try:
-            made: ModelResponse = await handler(_own_request(request, asked))
+            made = await handler(_own_request(request, asked))
         except ModelFailed as error:
             if error.__cause__ is None:
                 raise
             failures.append((error.__cause__, error))
-            raise error.__cause__ from None
+        if made is None:
+            raise failures[-1][0]
         result = [as_langchain(each) for each in made.result]
         return lc.ModelResponse(result=result, structured_response=made.structured_response)
 
