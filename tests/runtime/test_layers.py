@@ -71,7 +71,7 @@ class Doubling(ToolLayer):
 
     decision: Decision
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         first = await run_inside(ctx, self.inner, bound)
         try:
             second = await run_instead(ctx, self.inner, {"to": "eve"}, lambda asked, args: self.decision)

@@ -32,7 +32,7 @@ class ServedTool(Tool):
     def bind(self, args: dict[str, Any]) -> Any:
         return args
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         self.ran.append(bound)
         return "ok"
 

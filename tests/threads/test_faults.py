@@ -140,7 +140,7 @@ async def test_what_a_model_may_have_done_wrong_is_told_the_model() -> None:
     assert texts(result)[2] == ("tool", "The tool failed with InvalidArguments: limit: too large")
 
 
-async def test_an_agent_that_a_body_runs_and_that_asks_says_what_to_do() -> None:
+async def test_an_agent_that_a_body_runs_asks_in_the_outer_thread() -> None:
     def ask() -> str:
         """Ask."""
         return str(interrupt("Sure?"))
@@ -152,8 +152,8 @@ async def test_an_agent_that_a_body_runs_and_that_asks_says_what_to_do() -> None
         return str(inner.invoke(say("do"))["messages"][-1].content)
 
     outer = create_agent(Paired([call("delegate"), "ok"]), [delegate], checkpointer=InMemorySaver())
-    said = await left(outer, say("go"), r"'inner' waits for an answer to ask.*as_tool\(\)")
-    assert said[-1] == ("ai", "ok")
+    assert only(await outer.ainvoke(say("go"), thread())).value == "Sure?"
+    assert texts(await outer.ainvoke(Command(resume="yes"), thread()))[2:] == [("tool", "inside"), ("ai", "ok")]
 
     inner = create_agent(Paired([call("ask"), "inside"]), [ask], name="inner")
     steps = [call("inner", {"input": "do"}), "ok"]

@@ -57,12 +57,12 @@ def test_assentry_does_not_load_it_and_it_loads_no_database() -> None:
 # -- names of LangChain's ----------------------------------------------------------------------------------
 
 PENDING = """
-    AnyMessage AutoStrategy BaseMessage CheckpointStreamPart CheckpointTuple CustomStreamPart DebugStreamPart
-    ExtendedModelResponse GraphOutput InjectedState InjectedStore InjectedToolArg InjectedToolCallId MemorySaver
+    AnyMessage BaseMessage CheckpointStreamPart CheckpointTuple CustomStreamPart DebugStreamPart
+    ExtendedModelResponse GraphOutput MemorySaver
     MessagesStreamPart ModelCallResult OmitFromInput OmitFromOutput Overwrite PregelTask PrivateStateAttr
-    ProviderStrategy REMOVE_ALL_MESSAGES RemoveMessage RunnableConfig StreamPart TasksStreamPart ToolCall
-    ToolRuntime ToolStrategy UpdatesStreamPart ValuesStreamPart add_messages dynamic_prompt get_config get_runtime
-    get_store hook_config tool
+    REMOVE_ALL_MESSAGES RemoveMessage StreamPart TasksStreamPart ToolCall
+    UpdatesStreamPart ValuesStreamPart add_messages dynamic_prompt get_config get_runtime
+    get_store hook_config
 """
 """Names that are to be Assentry's own."""
 

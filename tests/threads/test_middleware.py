@@ -513,11 +513,11 @@ async def test_hooks_know_the_context_the_thread_and_the_store() -> None:
 
     @before_agent
     def look(state: Any, runtime: Any) -> None:
-        seen.append((runtime.context, runtime.thread_id, runtime.store))
+        seen.append((runtime.context, runtime.thread_id, runtime.thread_store, runtime.store))
 
     agent, _ = office("ok", middleware=[look])
     await agent.ainvoke(say("a"), thread(), context={"a": 1})
-    assert seen == [({"a": 1}, "t", agent.store)]
+    assert seen == [({"a": 1}, "t", agent.store, None)]
 
 
 @pytest.mark.parametrize("decorator", [before_model, wrap_tool_call])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import is_
@@ -238,6 +238,10 @@ class Agent(AgentBase[T], Generic[T]):
     def ends_with(self, item: ToolCallOutputItem) -> bool:
         """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
         return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
+
+    def may_end_after(self, tools: Collection[str]) -> bool:
+        """Return True if outputs can end a run after a turn with calls of these tools."""
+        return True
 
     def final_from_tools(self, output: Any) -> Any:
         """Return the final output that a tool's output becomes if it ends the run."""

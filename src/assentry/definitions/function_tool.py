@@ -30,6 +30,7 @@ from .tool import (
 
 if TYPE_CHECKING:
     from ..schema.docstring import Style
+    from ..schema.injected import Recognizer
     from ..schema.schema import FunctionSchema
 
 STYLE = allowed.one_of("google", "numpy", "sphinx").or_none
@@ -61,11 +62,12 @@ class FunctionTool(Tool):
         """Return the positional and keyword arguments for the function, or raise `InvalidArguments`."""
         return self.schema.bind(args)
 
-    async def invoke(self, ctx: ToolContext[Any], bound: tuple[list[Any], dict[str, Any]]) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: tuple[list[Any], dict[str, Any]]) -> Any:
         """Call the function: await it if it is async, else run it in a thread."""
         args, kwargs = bound
         for each in self.schema.injected:
-            value = ctx if each.source == "context" else injected_value(each.source, ctx)
+            source = each.source
+            value = source(ctx) if callable(source) else ctx if source == "context" else injected_value(source, ctx)
             if each.position is None:
                 kwargs = {**kwargs, each.name: value}
             else:
@@ -200,10 +202,12 @@ def function_tool(
     return make_function_tool(function, **options)
 
 
-def thread_tool(function: Callable[..., Any]) -> FunctionTool:
-    """Make a tool of an agent with threads from a plain function, which may take the config of its thread."""
-    options: dict[str, Any] = {"name_override": None, "description_override": None, "use_docstring_info": True}
-    return make_function_tool(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
+def thread_tool(function: Callable[..., Any], recognize: Recognizer | None = None, **options: Any) -> FunctionTool:
+    """Make a tool of an agent with threads from a function, which may take the config of its thread."""
+    named = {"name_override": None, "description_override": None, "use_docstring_info": True, **options}
+    return make_function_tool(
+        function, **named, strict_mode=False, timeout=None, redact=(), config=True, recognize=recognize
+    )
 
 
 def make_function_tool(
@@ -217,14 +221,19 @@ def make_function_tool(
     timeout: float | None,
     redact: Sequence[str],
     config: bool = False,
+    recognize: Recognizer | None = None,
+    schema: Any = None,
     kind: type[FunctionTool] = FunctionTool,
     **options: Any,
 ) -> FunctionTool:
-    """Make a tool of this kind from a function, with the options of `function_tool`."""
+    """Make a tool of this kind from a function, with the options of `function_tool`.
+
+    A `schema` of its own stands in the place of the one that is made from the function.
+    """
     from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
 
     allowed.check_option("function_tool", "docstring_style", docstring_style, STYLE)
-    schema = function_schema(
+    schema = schema or function_schema(
         function,
         name=name_override,
         description=description_override,
@@ -233,6 +242,7 @@ def make_function_tool(
         docstring_style=docstring_style,
         context_types=(RunContextWrapper, ToolContext),
         config=config,
+        recognize=recognize,
     )
     awaits = is_async(function)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):

@@ -99,7 +99,7 @@ class Handoff(Tool, Generic[T, A]):
         own: InputFilter | None = self.input_filter or settings.handoff_input_filter
         return own
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Call `on_handoff`, if there is one. Only the door may use this method."""
         if self.on_handoff is not None:
             done = self.on_handoff(ctx) if self.input is None else self.on_handoff(ctx, bound)

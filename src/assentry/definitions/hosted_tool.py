@@ -253,7 +253,7 @@ class HostedMCPCall(Tool):
         """Return the arguments as they are."""
         return args
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Do nothing: the approval goes to the provider with the next request."""
         return None
 

@@ -241,7 +241,7 @@ class Tool:
         """Return the arguments in the form that the body takes, or raise `InvalidArguments`."""
         raise NotImplementedError
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Enter the body. Only the door may call this."""
         raise NotImplementedError
 

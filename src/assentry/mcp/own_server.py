@@ -32,7 +32,7 @@ UNSET: Any = object()
 class OwnServerTool(MCPTool):
     """A tool of a server that the user's own code speaks to."""
 
-    async def invoke(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
         """Call the tool at the server."""
         meta = await resolve_meta(self.origin, ctx, self.remote, bound)
         more = {} if meta is None else {"meta": meta}  # servers that were written before it know no meta

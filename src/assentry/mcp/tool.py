@@ -85,7 +85,7 @@ class MCPTool(Tool):
             raise InvalidArguments(problem)
         return args
 
-    async def invoke(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
+    async def enter(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
         """Call the tool at the server."""
         from .conversation import converse  # imports the SDK
 

@@ -27,6 +27,8 @@ class LayerReply(ModelResponse):
 
     update: Raw = NOTHING
     """A JSON list of objects, in order."""
+    tools: tuple[Any, ...] = ()
+    """The tools that the code offered to the model beside the agent's own."""
 
 
 class ModelLayer:
@@ -57,7 +59,7 @@ class ModelLayer:
 class ToolLayer(Tool):
     """A tool with code around the body of another tool, `inner`; it is offered, judged and recorded like that tool.
 
-    `invoke` is the code around the body. It enters the body with `door.run_inside`, or another call with
+    `enter` is the code around the body. It enters the body with `door.run_inside`, or another call with
     `door.run_instead`, which has that call judged first.
     """
 

@@ -286,6 +286,15 @@ class Body:
         self._check_entered()
         self.journal.add(step)
 
+    def record_late(self, name: str, number: int, value: Any) -> None:
+        """Record a step, from a body's thread too; raise `Conflict` if the run has stopped waiting for the body."""
+        step = self._make_step(name, number, value)
+        self._run_loop.do(lambda: self._add_late(step))
+
+    def answered_by(self) -> str:
+        """Return who gave the answer that the last question returned."""
+        return self.state.answers[self._asks - 1][1].by
+
     def record(self, name: str, number: int, value: Any) -> f.Stepped:
         """Record a step."""
         step = self._make_step(name, number, value)

@@ -39,6 +39,26 @@ def bare(hint: Any, *, optional: bool = False) -> Any:
             return origin or hint
 
 
+def marks_of(hint: Any) -> list[Any]:
+    """Return the metadata of a hint itself: of `Annotated`, through aliases and beside None, and not deeper."""
+    found: list[Any] = []
+    while True:
+        origin = get_origin(hint)
+        inner = _aliased(origin or hint)
+        if origin is Annotated:
+            found += get_args(hint)[1:]
+            hint = get_args(hint)[0]
+        elif inner is not None:
+            hint = inner
+        elif origin in (Union, UnionType):
+            others = [each for each in get_args(hint) if each is not NoneType]
+            if len(others) != 1:
+                return found
+            hint = others[0]
+        else:
+            return found
+
+
 def _inside(hint: Any) -> list[Any]:
     if isinstance(hint, str | bytes | int):  # a value of a Literal, or a text in Annotated
         return []

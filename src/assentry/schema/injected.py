@@ -6,6 +6,7 @@ Types of other frameworks are recognised by the names of their packages; none is
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from ..errors import InvalidDefinition
@@ -13,6 +14,12 @@ from .hint import bare, parts
 
 Source = Literal["context", "call id", "config"]
 """The source of the value: the call's context, the provider's id of the call, the config of a thread's `invoke`."""
+
+Fill = Callable[[Any], Any]
+"""A function of the call's context that returns the value of a parameter."""
+
+Recognizer = Callable[[str, Any, Any], Any]
+"""A function of a parameter's name for messages, its hint and its default that returns a `Fill`, or None."""
 
 CONFIG: Final = ("langchain_core.runnables.config", "RunnableConfig")
 CALL_ID: Final = ("langchain_core.tools.base", "InjectedToolCallId")
@@ -25,6 +32,9 @@ CONTEXTS: Final = frozenset(
         ("agents", "AgentHookContext"),
         ("agents", "RunContextWrapper"),
         ("agents", "ToolContext"),
+        ("assentry", "InjectedToolArg"),
+        ("assentry", "RunnableConfig"),
+        ("assentry", "ToolRuntime"),
         ("fastapi", "Depends"),
         ("fastmcp", "Context"),
         ("mcp", "Context"),
@@ -44,7 +54,7 @@ class Injected(NamedTuple):
     name: str
     position: int | None
     """Its place among the positional parameters; None for one that is given by its name."""
-    source: Source
+    source: Source | Fill
 
 
 def source_of_value(hint: Any) -> Source | None:
@@ -68,7 +78,7 @@ def refuse_injected(where: str, hint: Any, default: Any = None) -> None:
     name = foreign(hint) or foreign(type(default))
     if name:
         raise InvalidDefinition(
-            f"{where} is {name}, which Assentry does not fill in and a model must not: take "
+            f"{where} is {name}, which Assentry does not fill in here, and a model must not: take "
             "ctx: ToolContext, from assentry, as the first parameter instead, and read ctx.context."
         )
 

@@ -29,7 +29,7 @@ from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults
 from .docstring import Style, parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
-from .injected import Injected, refuse_injected
+from .injected import Injected, Recognizer, refuse_injected
 from .parameters import Parameters
 from .secret import is_secret
 from .signature import POSITIONAL, Hinted, Signature, function_name, source_of, where
@@ -94,17 +94,19 @@ def function_schema(
     docstring_style: Style | None = None,
     context_types: tuple[type, ...] = (),
     config: bool = False,
+    recognize: Recognizer | None = None,
 ) -> FunctionSchema:
     """Read a function's signature, hints and docstring; raise `InvalidDefinition` if no model could call it.
 
-    With `config`, a parameter of LangChain's type `RunnableConfig` is injected; otherwise it is refused.
+    With `config`, a parameter of LangChain's type `RunnableConfig` is injected; otherwise it is refused. `recognize`
+    says of further parameters how they are filled in.
     """
     if not callable(function):
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
     name = name or function_name(source)
     doc = parse_docstring(inspect.getdoc(source) if use_docstring else None, docstring_style)
-    signature = Signature.read(function, name, source, context_types, config=config)
+    signature = Signature.read(function, name, source, context_types, config=config, recognize=recognize)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)
     _drop_unfit_defaults(loose)
@@ -124,7 +126,7 @@ def function_schema(
     )
 
 
-def type_schema(name: str, kind: Any) -> Parameters:
+def type_schema(name: str, kind: Any, *, strict: bool = True) -> Parameters:
     """Read a type whose JSON is an object: a model, a dataclass, a TypedDict."""
     refuse_injected(f"{name!r}: a part of {described(kind)}", kind)
     try:
@@ -140,7 +142,7 @@ def type_schema(name: str, kind: Any) -> Parameters:
         raise InvalidDefinition(f"{name!r}: {described(kind)} has no named fields; use a model or a dataclass.")
     _drop_unfit_defaults(loose)
     return Parameters(
-        json_schema=Tightening(name, loose).top(),
+        json_schema=Tightening(name, loose).top() if strict else loose,
         required=frozenset(loose.get("required", ())),
         defaults=defaults_of(loose),
         fill=partial(with_defaults, loose),

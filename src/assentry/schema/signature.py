@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..errors import InvalidDefinition
 from .hint import bare, parts
-from .injected import UNTYPED, Injected, refuse_injected, source_of_value
+from .injected import UNTYPED, Injected, Recognizer, refuse_injected, source_of_value
 
 
 def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,6 +67,7 @@ class Signature(Struct, frozen=True):
         context_types: tuple[type, ...],
         *,
         config: bool = False,
+        recognize: Recognizer | None = None,
     ) -> Signature:
         try:
             found = list(inspect.signature(function).parameters.values())
@@ -86,23 +87,30 @@ class Signature(Struct, frozen=True):
             hint = _hint(each, names, name)
             if mentions(hint, context_types):
                 raise InvalidDefinition(f"{where(name, each.name)} is a context; only the first can be, by itself.")
-            if filled := _injected(each, position, hint, name, config):
+            if filled := _injected(each, position, hint, name, config, recognize):
                 injected.append(filled)
             else:
                 parameters.append(Hinted(each.name, each.kind, hint, each.default))
         return cls(tuple(injected), parameters, bound)
 
 
-def _injected(parameter: inspect.Parameter, position: int, hint: Any, tool: str, config: bool) -> Injected | None:
-    """Return how a parameter of another framework is filled in; None if it is an argument of the model's."""
-    source, here = source_of_value(hint), where(tool, parameter.name)
+def _injected(
+    parameter: inspect.Parameter, position: int, hint: Any, tool: str, config: bool, recognize: Recognizer | None
+) -> Injected | None:
+    """Return how a parameter that code fills in gets its value; None if it is an argument of the model's."""
+    here, single = where(tool, parameter.name), parameter.kind in (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
+    place = position if parameter.kind in POSITIONAL else None
+    fill = recognize(here, hint, parameter.default) if recognize is not None and single else None
+    if fill is not None:
+        return Injected(parameter.name, place, fill)
+    source = source_of_value(hint)
     if source == "config" and not config:
         raise InvalidDefinition(
             f"{here} is a RunnableConfig, which only a plain function in the tools of "
             "assentry.threads.create_agent gets; take ctx: ToolContext as the first parameter, and read ctx.context."
         )
-    if source is not None and parameter.kind in (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY):
-        return Injected(parameter.name, position if parameter.kind in POSITIONAL else None, source)
+    if source is not None and single:
+        return Injected(parameter.name, place, source)
     refuse_injected(here, hint, parameter.default)
     return None
 

@@ -262,6 +262,11 @@ class MemoryStore(Store):
                 raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
             return _copy(question)
 
+    @property
+    def definitions(self) -> dict[str, bytes]:
+        """The definitions of tools that questions were asked about, by fingerprint."""
+        return dict(self._definitions)
+
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
         with self._locked():

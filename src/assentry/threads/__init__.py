@@ -35,8 +35,9 @@ from .middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
+from .middleware_context import AgentState, ExecutionInfo, Runtime, ToolCallRequest, get_stream_writer
 from .model_request import ExtendedModelResponse, ModelCallResult, ModelRequest, ModelResponse
+from .response_format import AutoStrategy, ProviderStrategy, ToolStrategy
 from .review import (
     Action,
     ActionRequest,
@@ -63,6 +64,15 @@ from .stream_part import (
     UpdatesStreamPart,
     ValuesStreamPart,
 )
+from .tool import ThreadTool, tool
+from .tool_runtime import (
+    InjectedState,
+    InjectedStore,
+    InjectedToolArg,
+    InjectedToolCallId,
+    RunnableConfig,
+    ToolRuntime,
+)
 
 if typing.TYPE_CHECKING:
     from .langchain.typed import *
@@ -80,11 +90,13 @@ __all__ = [
     "AsyncGraphRunStream",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
+    "AutoStrategy",
     "BaseMessage",
     "Command",
     "CustomStreamPart",
     "DecisionType",
     "EditDecision",
+    "ExecutionInfo",
     "ExtendedModelResponse",
     "GraphOutput",
     "GraphRunStream",
@@ -94,6 +106,10 @@ __all__ = [
     "HumanInTheLoopMiddleware",
     "HumanMessage",
     "InMemorySaver",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolArg",
+    "InjectedToolCallId",
     "Interrupt",
     "InterruptMode",
     "InterruptOnConfig",
@@ -107,10 +123,12 @@ __all__ = [
     "Overwrite",
     "PostgresSaver",
     "PrivateStateAttr",
+    "ProviderStrategy",
     "RejectDecision",
     "RemoveMessage",
     "RespondDecision",
     "ReviewConfig",
+    "RunnableConfig",
     "Runtime",
     "Saver",
     "SqliteSaver",
@@ -118,10 +136,13 @@ __all__ = [
     "StreamPart",
     "SystemMessage",
     "ThreadAgent",
+    "ThreadTool",
     "ToolApprovalRequest",
     "ToolCall",
     "ToolCallRequest",
     "ToolMessage",
+    "ToolRuntime",
+    "ToolStrategy",
     "UpdatesStreamPart",
     "ValuesStreamPart",
     "after_agent",
@@ -133,6 +154,7 @@ __all__ = [
     "get_stream_writer",
     "hook_config",
     "interrupt",
+    "tool",
     "wrap_model_call",
     "wrap_tool_call",
 ]

@@ -69,7 +69,7 @@ ABSENT: dict[str, str] = {
         "AsyncShallowPostgresSaver", "BaseCheckpointSaver", "BasePostgresSaver", "Checkpoint", "CheckpointMetadata",
         "PersistentDict", "ShallowPostgresSaver", "ensure_valid_checkpointer",
     ), SAVERS),
-    **dict.fromkeys(("BaseUser", "ExecutionInfo", "RunControl", "ServerInfo"), SERVER),
+    **dict.fromkeys(("BaseUser", "RunControl", "ServerInfo"), SERVER),
     **dict.fromkeys(("GraphRecursionError", "IsLastStep", "RemainingSteps"), STEPS),
     **dict.fromkeys(("EncryptedSerializer", "JsonPlusSerializer", "SerializerProtocol"), STORED),
     **dict.fromkeys((

@@ -40,6 +40,7 @@ from ..runtime.drive import drive_run
 from ..runtime.driver import Driver
 from ..runtime.lease import REFUSED
 from ..runtime.sync import block, iterate
+from ..runtime.tool_pause import HERE, Body
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.store import Store
@@ -48,6 +49,7 @@ from .call_config import bind_config, concurrency_of, merge_configs
 from .call_option import STREAM_NAMES, CallOptions, CallShape, StreamOptions, Version, call_shape
 from .event_stream import call_events, check_event_options
 from .heard_call import HeardCall, listen_to_call
+from .inner_run import InnerAgent, run_inside
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .middleware_context import WRITER
 from .observer import Listener
@@ -57,6 +59,7 @@ from .schema import ContextSchema
 from .stream import GATE, Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
 from .threaded_agent import ThreadedAgent
+from .tool_result import command_from
 from .view import kept_messages, view_of
 
 MAX_TURNS = 25
@@ -219,6 +222,9 @@ class ThreadAgent:
         self, input: Any, config: Any, context: Any, on_pending: OnPending, heard: HeardCall | None
     ) -> dict[str, Any]:
         """Open a thread, drive it, and return its state."""
+        body = HERE.get()
+        if self.store is None and isinstance(body, Body):
+            return await self._run_inside(body, input, config, context, heard)
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await self._drive(opened.driver, config, heard):
             opened = await self._open(None, config, context, None, now=True)
@@ -228,6 +234,22 @@ class ThreadAgent:
         if opened.driver is not None:
             opened.driver.let_go()
         return state
+
+    async def _run_inside(
+        self, body: Body, input: Any, config: Any, context: Any, heard: HeardCall | None
+    ) -> dict[str, Any]:
+        """Run this agent inside of a tool of another agent, in whose thread its questions are asked."""
+        alone, store = copy.copy(self), MemoryStore()
+        alone.store, alone._inner = store, False
+
+        async def invoke(given: Any, here: Mapping[str, Any]) -> dict[str, Any]:
+            return await alone._run(given, here, context, None, heard)
+
+        async def state(here: Mapping[str, Any]) -> dict[str, Any]:
+            return (await alone.aget_state(here)).values
+
+        given = config or THREAD_CONFIG.get()
+        return await run_inside(body, InnerAgent(self.agent.name, store, invoke, state), input, given)
 
     async def _collect(self, shape: CallShape, input: Any, config: Any, context: Any, on_pending: OnPending) -> Any:
         """Run a call whose chunks are wanted, or printed, and return its result."""
@@ -543,6 +565,7 @@ class ThreadAgent:
 
     async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending, *, now: bool = False) -> Opened:
         """Open a thread with new messages or answers, ready to be driven; see `Opening`."""
+        input = command_from(input)
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
         limit, schema = turns_of(config), self._setup.schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,15 +19,17 @@ from .agent import MAX_TURNS, ThreadAgent
 from .call_option import check_no_breakpoint
 from .foreign import is_langchain, is_langchain_kind, langchain_bases
 from .human_in_the_loop import HumanInTheLoopMiddleware
+from .injection import recognize
 from .message import SystemMessage
 from .message_items import given_message
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
+from .response_format import read_response_format
 from .saver import store_of
 from .schema import ContextSchema
 from .state import StateSchema
 from .threaded_agent import ThreadedAgent
-from .tool_middleware import wrap_tool
+from .tool_middleware import WrappedTool, wrap_tool
 
 
 def create_agent(
@@ -39,6 +42,7 @@ def create_agent(
     response_format: Any = None,
     state_schema: Any = None,
     context_schema: Any = None,
+    store: Any = None,
     model_settings: ModelSettings | None = None,
     name: str | None = None,
     max_turns: int = MAX_TURNS,
@@ -57,11 +61,13 @@ def create_agent(
         middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools.
         checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
             True for an agent that is a tool of another agent and is stored in that agent's threads.
-        response_format: The type of the final output, as `result["structured_response"]`.
+        response_format: The type of the final output, as `result["structured_response"]`; a JSON schema; or
+            `ToolStrategy(...)` or `ProviderStrategy(...)`, which say how the model gives it.
         state_schema: A TypedDict, such as a subclass of `AgentState`, with keys of the state beside the messages. A key
             may have a reducer: `Annotated[list[str], operator.add]`.
         context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
             resume the saved context is converted again.
+        store: A store across threads, such as LangGraph's `InMemoryStore()`, for tools and hooks as `runtime.store`.
         model_settings: Settings for the model calls.
         name: The agent's name in the store, "agent" if there is none, and of its model's messages.
         max_turns: The number of model calls allowed in one run.
@@ -84,33 +90,45 @@ def create_agent(
     allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
-    hooked = HookedModel(asked, around, asked if isinstance(model, str) else model)
+    hooked = HookedModel(asked, around, asked if isinstance(model, str) else model, response_format)
     told = _told(system_prompt)
     state_schemas = [*(each.state_schema for each in around), state_schema]
+    format = read_response_format(response_format)
+    every = [*_all_tools(tools, around, gates), *format.tools]
+    ending = [each.name for each in format.tools]
+    direct = [each.name for each in every if isinstance(each, WrappedTool) and each.return_direct]
     agent = ThreadedAgent(
         "agent" if name is None else name,
         None if told is None else str(told.text),
-        _all_tools(tools, around, gates),
+        every,
         hooked if not hooked.repeats or name is not None or getattr(asked, "takes_messages", False) else asked,
-        output_type=response_format,
+        output_type=format.output_type,
         names_messages=name is not None,
         system_message=told if told is not None and not isinstance(told.content, str) else None,
         speaks_langchain=_is_langchain(model, tools, middleware, system_prompt, state_schema, response_format),
         **(gates[0].agent_options() if gates else {}),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
-        model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
+        tool_use_behavior={"stop_at_tool_names": ending + direct} if ending or direct else "run_llm_again",
+        reset_tool_choice=not ending,
+        direct=frozenset(direct),
+        ending=frozenset(ending),
+        make_tool=functools.partial(_add_tool, around, gates, checkpointer is not None),
+        memory=_memory(store),
+        model_settings=_settings(model_settings, ending),
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
-    store = None if inner else store_of(checkpointer)
-    if store is None and not inner:
+    threads = None if inner else store_of(checkpointer)
+    if threads is None and not inner:
         _check_free(agent)
-    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
+    return ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
 
 
 def _is_langchain(model: Any, tools: Any, middleware: Any, *others: Any) -> bool:
     """Return True if the agent was given anything of LangChain's, so that it speaks LangChain's messages."""
-    listed = [each for some in (tools, middleware) if isinstance(some, list | tuple) for each in some]
+    around = middleware if isinstance(middleware, list | tuple) else ()
+    sources = (tools, around, *(getattr(each, "tools", None) for each in around))
+    listed = [each for some in sources if isinstance(some, list | tuple) for each in some]
     return any(map(is_langchain_kind, (model, *listed, *others)))
 
 
@@ -166,8 +184,31 @@ def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[Hu
     for each in around:
         tools += _tools(f"{type(each).__name__}.tools", each.tools)
     for gate in gates:
-        tools = gate.apply(tools)
+        tools = gate.apply(tools, dynamic=any(map(_may_add_tools, around)))
     return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
+
+
+def _may_add_tools(middleware: AgentMiddleware) -> bool:
+    """Return True if a middleware may offer tools at run time: it is around the model and around the tools."""
+    return all(hooks_of([middleware], name) for name in ("wrap_model_call", "wrap_tool_call"))
+
+
+def _add_tool(
+    around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware], kept: bool, given: Any
+) -> Tool:
+    """Return what a middleware offers at run time as a tool, with the approval rules and the hooks around it."""
+    tool = _tool(given)
+    if tool.kind != "tool":
+        raise InvalidDefinition(f"A middleware offers {described(given)} at run time; give it to create_agent.")
+    for gate in gates:
+        [tool] = gate.apply([tool], dynamic=True)
+    if tool.needs_approval is not False and not kept:
+        raise InvalidDefinition(_nobody(tool))
+    return wrap_tool(tool, hooks_of(around, "wrap_tool_call"))
+
+
+def _is_of_langchain(tools: Any) -> bool:
+    return any(is_langchain(each) for each in tools or ())
 
 
 def _tools(name: str, given: Any) -> list[Tool]:
@@ -181,9 +222,34 @@ def _tool(given: Any) -> Tool:
         return given
     if isinstance(given, ThreadAgent | Agent):
         return given.as_tool()
+    if is_langchain(given):
+        from .langchain.tool import tool_from_langchain
+
+        return tool_from_langchain(given)
+    if isinstance(given, dict):
+        raise InvalidDefinition(
+            f"A tool of the provider's is one of Assentry's hosted tools, such as WebSearchTool(), and no dict; got "
+            f"{described(given)}."
+        )
     if not callable(given):
         raise InvalidDefinition(f"A tool is a function, one of Assentry's tools or an agent; got {described(given)}.")
-    return thread_tool(given)
+    return thread_tool(given, recognize)
+
+
+def _settings(given: ModelSettings | None, ending: Sequence[str]) -> ModelSettings:
+    """Return the settings of the model calls; the model must call a tool if its output is given by one."""
+    settings = DEFAULT_SETTINGS if given is None else given
+    return settings.resolve(ModelSettings(tool_choice="required")) if ending and not settings.tool_choice else settings
+
+
+def _memory(given: Any) -> Any:
+    """Return the store across threads as it is; raise `InvalidDefinition` if it is none."""
+    if given is not None and not all(callable(getattr(given, name, None)) for name in ("get", "put", "search")):
+        raise InvalidDefinition(
+            "store is a store across threads with get, put and search, such as LangGraph's InMemoryStore(); got "
+            f"{described(given)}. Where threads are kept is the checkpointer."
+        )
+    return given
 
 
 def _check_free(agent: Agent[Any]) -> None:
@@ -191,8 +257,12 @@ def _check_free(agent: Agent[Any]) -> None:
     for placed in AgentGraph(agent).all_placed():
         for tool in placed.tools.values():
             if tool.needs_approval is not False:
-                raise InvalidDefinition(
-                    f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
-                    "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another give "
-                    "checkpointer=True: what it asks comes up in the other's threads."
-                )
+                raise InvalidDefinition(_nobody(tool))
+
+
+def _nobody(tool: Tool) -> str:
+    return (
+        f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
+        "checkpointer=InMemorySaver(), or one that lasts. To an agent that is a tool of another, or is invoked by one, "
+        "give checkpointer=True: what it asks comes up in the other's threads."
+    )

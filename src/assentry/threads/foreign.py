@@ -42,3 +42,23 @@ def is_langchain_kind(given: Any) -> bool:
         return True
     # the bases of a TypedDict are not in its method resolution order
     return any(is_langchain_kind(base) for base in getattr(given, "__orig_bases__", ()) if isinstance(base, type))
+
+
+def is_graph_command(value: Any) -> bool:
+    """Return True if a value is a `Command` of LangGraph."""
+    kind: type = type(value)
+    return "langgraph.types.Command" in langchain_bases(kind)
+
+
+def is_graph_signal(error: BaseException) -> bool:
+    """Return True for an exception with which code speaks to a graph of LangGraph, such as that of its `interrupt`."""
+    kind: type = type(error)
+    if "langgraph.errors.GraphBubbleUp" in langchain_bases(kind):
+        return True
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "interrupt" and trace.tb_frame.f_globals.get("__name__") == "langgraph.types":
+            return True
+        trace = trace.tb_next
+    return False

@@ -122,10 +122,13 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             "interrupt_mode": self.interrupt_mode,
         }
 
-    def apply(self, tools: Sequence[Tool]) -> list[Tool]:
-        """Return the tools; those named in `interrupt_on` are copies with the rule, decisions and description."""
+    def apply(self, tools: Sequence[Tool], *, dynamic: bool = False) -> list[Tool]:
+        """Return the tools; those named in `interrupt_on` are copies with the rule, decisions and description.
+
+        A name that no tool has is an error, unless there may be further tools at run time.
+        """
         names = [tool.name for tool in tools]
-        for pattern in self._configs:
+        for pattern in self._configs if not dynamic else ():
             if pattern not in names and not any(fnmatchcase(name, pattern) for name in names):
                 there = ", ".join(names) or "none"
                 raise InvalidDefinition(f"interrupt_on names {pattern!r}, which no tool is called; there are: {there}.")

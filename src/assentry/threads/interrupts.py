@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ PrefixAt = Callable[[CallState], str]
 """A function that returns the prefix of a call's default description."""
 
 PREFIX = "Tool execution requires approval"
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "title": "HITLResponse",
     "type": "object",
     "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
@@ -47,6 +47,8 @@ RESPONSE = {
     "additionalProperties": False,
 }
 """JSON schema of the answer to a question about a call that a middleware has changed."""
+INNER_TITLE = "HITLResponse to an agent in a tool"
+"""The title of the schema of an answer to calls of an agent that a tool's body runs."""
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -61,25 +63,50 @@ class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
 
 @dataclass(frozen=True, init=False)
 class Command:
-    """The answer to a thread's open interrupts.
+    """The answer to a thread's open interrupts; or, from a tool or a hook, an update of the thread's state.
 
     `resume` is `{"decisions": [...]}` for waiting calls, or any JSON for a question from `interrupt`. If several
     interrupts are open, give a dict by their ids: `{interrupt.id: answer}`. `by` is the name of the person who answers.
+
+    `update` is a dict: "messages", among them the `ToolMessage` of a tool's own call, and keys of the `state_schema`.
+    There is no graph whose nodes `goto` and `graph` could choose: whoever uses such a command is told so.
     """
 
+    PARENT: ClassVar[str] = "__parent__"
     resume: Any
-    by: str = "user"
+    by: str
+    update: Any
+    goto: Any
+    graph: str | None
 
-    def __init__(self, *, resume: Any = ..., by: str = "user", **other: Any) -> None:
-        if resume is ... or other:
+    def __init__(
+        self,
+        *,
+        resume: Any = ...,
+        by: str = "user",
+        update: Any = None,
+        goto: Any = (),
+        graph: str | None = None,
+        **other: Any,
+    ) -> None:
+        empty = resume is ... and update is None and goto == () and graph is None
+        if empty or other:
             raise UsageError(
-                f"A Command answers what a thread waits for, with resume=..., and does nothing else; got "
-                f"{', '.join(sorted(other)) or 'nothing'}. "
-                "The state of a thread is its messages: a tool gives its result, or a ToolMessage, and a hook gives "
-                '{"messages": [...]}.'
+                "A Command answers what a thread waits for, with resume=..., or updates the state, with update={...}; "
+                f"got {', '.join(sorted(other)) or 'nothing'}. A tool gives a value, a ToolMessage, or such an update."
             )
-        object.__setattr__(self, "resume", resume)
-        object.__setattr__(self, "by", by)
+        values = {"resume": resume, "by": by, "update": update, "goto": goto, "graph": graph}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def answer(self) -> Any:
+        """Return the answer; raise `UsageError` if the command is something else."""
+        if self.resume is ... or self.update is not None or self.goto != () or self.graph is not None:
+            raise UsageError(
+                "A thread is given answers with Command(resume=...), and nothing else; a Command with update, goto or "
+                "graph cannot be given to it. Give new values of the state's keys with the messages of an input."
+            )
+        return self.resume
 
 
 def interrupt(value: Any, *, response_schema: Any = None) -> Any:
@@ -156,6 +183,9 @@ def interrupts(run: Run, prefix: PrefixAt, tool_at: ToolAt) -> list[Interrupt]:
             request: HITLRequest | None = _request(run, each.states, prefix)
         elif (request := _inside(each.asked)) is not None:
             _add_prefix(request, prefix(state))
+        elif (inner := _inner(each.asked)) is not None:
+            out.append(Interrupt(inner, each.id))
+            continue
         if request is not None and each.alone:
             name = request["action_requests"][0]["name"]
             out.append(_interrupt_of_one(each.id, state, request, tool_at(state, name)))
@@ -165,6 +195,22 @@ def interrupts(run: Run, prefix: PrefixAt, tool_at: ToolAt) -> list[Interrupt]:
             schema = decode(each.asked.schema) if each.asked.schema else None
             out.append(Interrupt(decode(each.asked.prompt), each.id, schema))
     return out
+
+
+def inner_response(value: Any) -> dict[str, Any] | None:
+    """Return the schema of the answer to the calls of an agent that a body runs; None if the value is none such."""
+    actions = value.get("action_requests") if isinstance(value, dict) else None
+    if not isinstance(actions, list) or "review_configs" not in value:
+        return None
+    decisions = {**RESPONSE["properties"]["decisions"], "minItems": len(actions), "maxItems": len(actions)}
+    return {**RESPONSE, "title": INNER_TITLE, "properties": {"decisions": decisions}}
+
+
+def _inner(asked: f.Asked) -> HITLRequest | None:
+    """Return the request of a question about calls of an agent that a body runs; None for other questions."""
+    schema = decode(asked.schema) if asked.schema else None
+    is_inner = isinstance(schema, dict) and schema.get("title") == INNER_TITLE
+    return decode(asked.prompt) if is_inner else None
 
 
 def _interrupt_of_one(id: str, state: CallState, request: HITLRequest, tool: Tool | None) -> Interrupt:
@@ -311,6 +357,8 @@ class Answer:
                     answer = {"decisions": [answer]}
                 name = request["action_requests"][0]["name"]
                 decision_inside(answer, request, self.tool_at(each.states[0][1], name))
+            elif (request := _inner(each.asked)) is not None:
+                _decisions(answer, request, lambda _, edit: edit)
             yield each.asked.id, Respond(answer), each.asked.digest
             return
 

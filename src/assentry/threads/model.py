@@ -19,6 +19,7 @@ from ..core.digest import parse_object, same
 from ..core.transcript import NOTE, Item, as_function, without, without_notes
 from ..core.wording import described, holds
 from ..definitions.context import THREAD_CONFIG, RunContextWrapper
+from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.delta import as_dict
 from ..models.model import Model, ModelSettings
@@ -30,6 +31,7 @@ from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
 from .foreign import is_langchain_message
+from .langgraph_context import langgraph_context
 from .message import AIMessage, Message, SystemMessage
 from .message_items import (
     ai_message,
@@ -65,8 +67,11 @@ class ReplyUpdates(Struct, frozen=True):
 class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
-    def __init__(self, model: Model, middleware: Sequence[AgentMiddleware], shown: Any = None) -> None:
+    def __init__(
+        self, model: Model, middleware: Sequence[AgentMiddleware], shown: Any = None, response_format: Any = None
+    ) -> None:
         self.inner = model
+        self.response_format = response_format
         self.shown = model if shown is None else shown
         """The model as it was given, which requests show."""
         names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
@@ -94,7 +99,9 @@ class Asking:
         scope = scope_of(ctx)
         run = scope.run_at(hook.path)
         placed = scope.graph.agent_at(run.agent)
-        self.agent, self.tools = placed.agent, list(placed.tools.values())
+        self.agent = placed.agent
+        added = self.agent.added if isinstance(self.agent, ThreadedAgent) else {}
+        self.tools = [tool for name, tool in placed.tools.items() if name not in added]
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.runs = [*(() if hook.path else scope.journal.before), run]
@@ -105,6 +112,8 @@ class Asking:
         """The input messages before any hook ran."""
         self.raw: dict[str, list[Item]] = {}
         """The items of the model's own messages, by message id."""
+        self.added: dict[str, Tool] = {}
+        """The tools that middleware offers beside the agent's own, by name."""
         self.usage = f.Usage()
         self.response_id: str | None = None
         self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
@@ -125,6 +134,10 @@ class Asking:
                 await asyncio.wait([task])
 
     async def _reply(self, request: Request) -> Response:
+        with langgraph_context(self.ctx, self.agent):
+            return await self._reply_by_hooks(request)
+
+    async def _reply_by_hooks(self, request: Request) -> Response:
         jump = await self._run("before_agent") if self.first else None
         for _ in range(REPEATS):
             jump = jump if jump in ("end", "tools") else await self._run("before_model")
@@ -139,7 +152,13 @@ class Asking:
                 jump = await self._run("after_agent")
             if jump != "model":
                 self._show_updates()
-                return LayerReply(self._items(), self.usage, self.response_id, update=self.state.update())
+                return LayerReply(
+                    self._items(),
+                    self.usage,
+                    self.response_id,
+                    update=self.state.update(),
+                    tools=tuple(self.added.values()),
+                )
             self._drop_calls()
         raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
 
@@ -159,7 +178,7 @@ class Asking:
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
             try:
-                update = await call_hook(hook, state, runtime_in(self.ctx))
+                update = await call_hook(hook, state, runtime_in(self.ctx, self.agent))
             except Exception:
                 self.hook.keeps = name.startswith("after_")  # the model need not be asked again
                 raise
@@ -223,9 +242,9 @@ class Asking:
             system_message=None if told is None else self._show([told])[0],
             tool_choice=request.settings.tool_choice,
             tools=[tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
-            response_format=agent.output_type,
+            response_format=self.model.response_format,
             state={**state, "messages": list(state["messages"])},
-            runtime=runtime_in(self.ctx),
+            runtime=runtime_in(self.ctx, self.agent),
         )
         hooks = self.model.hooks["wrap_model_call"]
         given = [*self.looked, *_snapshot(self.state.made)] if hooks else None
@@ -265,6 +284,7 @@ class Asking:
         id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
         if kept is not None:
             reply = convert(kept, Response)
+            self._names(asked.tools, {spec.name: spec for spec in request.tools})
         else:
             self.raw[id] = []  # reserves the id: a concurrent model call must get another
             try:
@@ -329,6 +349,23 @@ class Asking:
         messages = [as_langchain(each) for each in (*said, *answered_messages(asked.messages))]
         return ChatRequest(**parts, messages=messages, config=THREAD_CONFIG.get())
 
+    def _names(self, tools: Sequence[Any], offered: dict[str, Any]) -> list[str]:
+        """Return the names of the tools that a middleware offers; add those that the agent does not have."""
+        names: list[str] = []
+        own = {tool.name for tool in self.tools}
+        for tool in tools:
+            name = tool if isinstance(tool, str) else getattr(tool, "name", None)
+            if name not in offered:
+                if name in own or isinstance(tool, str) or not isinstance(self.agent, ThreadedAgent):
+                    raise UsageError(
+                        f"A middleware offers {described(tool)}, which is not offered to the model now. Leave it out."
+                    )
+                added = self.agent.add_tool(tool)
+                name, offered[added.name] = added.name, added.spec
+                self.added[added.name] = added
+            names.append(name)
+        return names
+
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
         """Return the runtime's request with the changes of the middleware."""
         if same and not self.state.edited:
@@ -341,25 +378,21 @@ class Asking:
     def _settled_request(self, request: Request, asked: ModelRequest, heard: Sequence[Item]) -> Request:
         """Return the runtime's request with this input, and with the instructions, tools and settings asked for."""
         offered = {spec.name: spec for spec in request.tools}
-        names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
-        if not offered.keys() >= set(names):
-            other = next(tool for tool, name in zip(asked.tools, names, strict=True) if name not in offered)
-            raise UsageError(
-                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}. Give it to "
-                "create_agent, and leave it out of the requests that are to go without it."
-            )
+        specs = tuple(offered[name] for name in self._names(asked.tools, offered))
         settings = self._settings(request, asked)
-        kept = asked.response_format is self.agent.output_type
+        kept = asked.response_format is self.model.response_format
         if not kept and asked.response_format is not None:
             raise UsageError(
                 "A middleware may leave out the response_format of a request, and not replace it: the agent's output "
                 f"has one type; got {described(asked.response_format)}."
             )
+        if not kept and isinstance(self.agent, ThreadedAgent):
+            specs = tuple(spec for spec in specs if spec.name not in self.agent.ending)
         return replace(
             request,
             instructions=asked.system_prompt,
             input=heard,
-            tools=tuple(offered[name] for name in names if name is not None),
+            tools=specs,
             settings=settings,
             output=request.output if kept else None,
         )

@@ -96,9 +96,10 @@ class Opening:
 
     async def answer(self, command: Command) -> Opened:
         """Open the thread with an answer."""
+        resume = command.answer()
         stored = await self._newest()
         self._restore_context(stored)
-        answer = Answer(self.thread, command.resume, self._tool_at)
+        answer = Answer(self.thread, resume, self._tool_at)
         with answer.name_position():
             stored = await self.store.decide_all(stored.record.id, answer, by=command.by, known=stored)
         return await self._take_up(stored)

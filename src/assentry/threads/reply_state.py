@@ -54,12 +54,7 @@ class ReplyState:
         recorded = self._schema.check_update(whose, update)
         if recorded:
             self._updates.append(recorded)
-        live = {name: value for name, value in update.items() if self._is_live(name)}
-        if live:
-            UNTRACKED.setdefault(self._journal, {}).update(live)
-
-    def _is_live(self, name: str) -> bool:
-        return name in self._schema.keys and not self._schema.keys[name].tracked
+        keep_untracked(self._journal, self._schema, update)
 
     def update(self) -> Raw:
         """Return what the reply records of the state."""
@@ -130,6 +125,13 @@ class ReplyState:
         """Put a new message of this reply in the place of another."""
         self.made = [new if each is old else each for each in self.made]
         self.messages = [new if each is old else each for each in self.messages]
+
+
+def keep_untracked(journal: Journal, schema: StateSchema, update: Mapping[str, Any]) -> None:
+    """Keep the values of an update that are never recorded, while the run is driven."""
+    live = {name: value for name, value in update.items() if name in schema.keys and not schema.keys[name].tracked}
+    if live:
+        UNTRACKED.setdefault(journal, {}).update(live)
 
 
 def _removes_all(message: Message) -> bool:

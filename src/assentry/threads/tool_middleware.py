@@ -29,11 +29,16 @@ from ..runtime.steps.door import BodyOutput, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
+from .foreign import is_graph_signal
+from .injection import runtime_of_call
 from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
+from .langgraph_context import langgraph_context
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
-from .middleware_context import ToolCallRequest, runtime_in, state_in
+from .middleware_context import ToolCallRequest, state_in
 from .review import HITLRequest
+from .threaded_agent import ThreadedAgent
+from .tool_result import body_output, read_result, result_from, result_json
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""
@@ -54,25 +59,31 @@ class WrappedTool(ToolLayer):
 
     hooks: tuple[Callable[..., Any], ...]
 
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+    @property
+    def return_direct(self) -> bool:
+        """True if the tool's output ends the run."""
+        return getattr(self.inner, "return_direct", False) is True
+
+    async def enter(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
-        if self.hooks:
-            return await MiddlewareEntry(self, ctx, bound).run()
-        given = check_result(self.name, await run_inside(ctx, self.inner, bound))
-        return outcome(given) if isinstance(given, ToolMessage) else given
+        with langgraph_context(ctx):
+            if self.hooks:
+                return await MiddlewareEntry(self, ctx, bound).run()
+            try:
+                given = read_result(self.name, await run_inside(ctx, self.inner, bound))
+            except Exception as error:
+                check_signal(self.name, error)
+                raise
+        return body_output(ctx, given) if isinstance(given, ToolMessage | Command) else given
 
 
-def check_result(tool: str, value: Any) -> Any:
-    """Return the value that a body returned, or raise `UsageError` if that value is a `Command`."""
-    if isinstance(value, Command):
-        raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
-    return value
-
-
-def outcome(given: ToolMessage) -> Any:
-    """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
-    failed = given.status == "error"
-    return BodyOutput(given.text if failed else given.content, failed)
+def check_signal(tool: str, error: Exception) -> None:
+    """Raise `UsageError` if a body's exception is a signal to a graph of LangGraph: no model may be told of it."""
+    if is_graph_signal(error):
+        raise UsageError(
+            f"The tool {tool!r} raised LangGraph's {type(error).__name__}, and there is no graph here that it could "
+            "reach. To ask a person, use interrupt of assentry.threads."
+        ) from error
 
 
 class MiddlewareEntry:
@@ -84,8 +95,8 @@ class MiddlewareEntry:
         self.ran: set[str] = set()
         self.kept: list[tuple[str, int, dict[str, Any]]] = []
         """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
-        self.value: tuple[ToolMessage, str, Any] | None = None
-        """The last message of a body, its text, and the value that the body returned."""
+        self.value: tuple[Any, str, Any] | None = None
+        """The last message of a body as its hooks see it, its text, and the value that the body returned."""
         self.passed: list[BaseException] = []
         """The exceptions that the handler raised; any other is the middleware's own."""
 
@@ -95,7 +106,7 @@ class MiddlewareEntry:
         args = parse_object(self.body.arguments())  # a copy: middleware may change the arguments
         state = functools.partial(state_in, ctx, self.body)
         call = tool_call(self.tool.name, args, ctx.call_id)
-        request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
+        request = ToolCallRequest(call, self.tool.inner, state, functools.partial(runtime_of_call, ctx))
         try:
             given = await nest_hooks(self.tool.hooks, self._handle_and_note)(request)
         except Failed as error:
@@ -108,25 +119,29 @@ class MiddlewareEntry:
             if self.body.pending is not None:
                 for kept in self.kept:
                     self.body.record(*kept)
-        if not isinstance(given, ToolMessage):
-            if inspect.iscoroutine(given):
-                given.close()  # avoids the warning about a coroutine that was never awaited
-            raise UsageError(
-                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage of "
-                f"assentry.threads; it gave {described(given)}."
-            )
         made, text, value = self.value or (None, "", None)
-        unchanged = made is given and text == given.content and given.status == "success"
-        return value if unchanged else outcome(given)
+        if made is not None and made is given and text == given.content and given.status == "success":
+            return value
+        if inspect.iscoroutine(given):
+            given.close()  # avoids the warning about a coroutine that was never awaited
+        result = read_result(self.tool.name, given)
+        if not isinstance(result, ToolMessage | Command):
+            raise UsageError(
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage or "
+                f"a Command; it gave {described(given)}."
+            )
+        if made is not None and isinstance(result, ToolMessage) and result.artifact is value:
+            result.artifact = None  # it was there for the hooks
+        return body_output(ctx, result)
 
-    async def _handle_and_note(self, request: Any) -> ToolMessage:
+    async def _handle_and_note(self, request: Any) -> Any:
         try:
             return await self._handle(request)
         except BaseException as error:
             self.passed.append(error)
             raise
 
-    async def _handle(self, request: Any) -> ToolMessage:
+    async def _handle(self, request: Any) -> Any:
         """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""
         call: Any = request.tool_call if isinstance(request, ToolCallRequest) else None
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
@@ -134,6 +149,7 @@ class MiddlewareEntry:
             raise UsageError(
                 f'The handler takes the request, with a tool_call {{"name", "args"}}; got {described(call)}.'
             )
+        self._check_tool(name, request.tool)
         tool = await self._tool(name)
         if tool is None:
             return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
@@ -160,18 +176,20 @@ class MiddlewareEntry:
             raise
         except Exception as error:
             self._keep(step, number, {"tool": name, "failed": worded(error)})
+            check_signal(name, error)
             raise
-        given = self._gave(name, check_result(name, value))
-        value = given.content if given is value else output_json(value)[0]
-        self._keep(step, number, {"tool": name, "value": value, "status": given.status})
-        return given
+        given = read_result(name, value)
+        is_result = isinstance(given, ToolMessage | Command)
+        kept = {"result": result_json(given)} if is_result else {"value": output_json(given)[0], "status": "success"}
+        self._keep(step, number, {"tool": name, **kept})
+        return self._gave(name, given)
 
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
         """Keep the result of a body, and the numbers of questions and steps up to that point."""
         if self.body.pending is None:  # otherwise the body itself has asked, and is entered again
             self.kept.append((step, number, {**gave, **self.body.marks()}))
 
-    def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
+    def _again(self, name: str, kept: dict[str, Any]) -> Any:
         """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
         self.body.go_to(kept)
         if "failed" in kept:
@@ -180,6 +198,8 @@ class MiddlewareEntry:
             self.body.unknown[name] = OutcomeUnknown(kept["unknown"])
             raise self.body.unknown[name]
         self.body.ran = True
+        if "result" in kept:
+            return self._gave(name, result_from(kept["result"]))
         if kept["status"] == "error":
             return self._message(name, kept["value"], "error")
         return self._gave(name, kept["value"])
@@ -194,6 +214,21 @@ class MiddlewareEntry:
         if tool is not None and not await is_tool_enabled(scope, tool, placed.agent):
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
+
+    def _check_tool(self, name: str, given: Any) -> None:
+        """Raise `UsageError` if a hook has put a tool into its request that the agent does not have."""
+        own = self.tool.inner
+        if given is None or given is own:
+            return
+        tool = scope_of(self.ctx).graph.of(self.body.state).tools.get(name)
+        agent = self.ctx.agent
+        made_from = agent.added.get(name, (None,))[0] if isinstance(agent, ThreadedAgent) else None
+        known = (tool, getattr(tool, "inner", None), getattr(getattr(tool, "inner", None), "given", None), made_from)
+        if not any(given is each for each in known if each is not None):
+            raise UsageError(
+                f"wrap_tool_call gives {described(given)} for a call of {name!r}, which is not the tool that the model "
+                "was offered; nothing ran. Offer it in wrap_model_call, or give it to create_agent."
+            )
 
     def _check_first_run(self, tool: Tool) -> None:
         if tool.name in self.ran and not tool.idempotent:
@@ -234,14 +269,23 @@ class MiddlewareEntry:
             except InvalidDecision as error:  # recorded by a process without the tool, which could not check it
                 action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 
-    def _gave(self, name: str, value: Any) -> ToolMessage:
-        if isinstance(value, ToolMessage):
+    def _gave(self, name: str, value: Any) -> Any:
+        """Return a body's value as its hooks see it: a message or a command."""
+        if isinstance(value, Command):
             return value
+        if isinstance(value, ToolMessage):
+            value.tool_call_id, value.name = value.tool_call_id or self.ctx.call_id, value.name or name
+            return self._shown(value)
         text = value if isinstance(value, str) else value_text(output_json(value)[0])
-        made = self._message(name, text, "success")
-        made.artifact = value
-        self.value = made, text, value
-        return made
+        made = ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, artifact=value)
+        shown = self._shown(made)
+        self.value = shown, text, value
+        return shown
 
-    def _message(self, name: str, text: str, status: Any) -> ToolMessage:
-        return ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status)
+    def _message(self, name: str, text: str, status: Any) -> Any:
+        return self._shown(ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status))
+
+    def _shown(self, message: ToolMessage) -> Any:
+        """Return a message in the classes that the agent's hooks use."""
+        agent = self.ctx.agent
+        return agent.show_messages([message])[0] if isinstance(agent, ThreadedAgent) else message

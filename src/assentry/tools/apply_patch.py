@@ -212,7 +212,7 @@ class ApplyPatchTool(Tool):
         self._whole.check(operations)
         return operations
 
-    async def invoke(self, ctx: ToolContext[Any], bound: tuple[ApplyPatchOperation, ...]) -> dict[str, str]:
+    async def enter(self, ctx: ToolContext[Any], bound: tuple[ApplyPatchOperation, ...]) -> dict[str, str]:
         """Have the editor apply the patch, unless an earlier attempt has done so."""
         editor: Any = self._whole
         operations = [replace(each, ctx_wrapper=ctx) for each in bound]

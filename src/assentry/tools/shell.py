@@ -203,7 +203,7 @@ class ShellTool(Tool):
         """Return the arguments as an action, or raise `InvalidArguments`."""
         return action_from(args)
 
-    async def invoke(self, ctx: ToolContext[Any], bound: ShellActionRequest) -> dict[str, Any]:
+    async def enter(self, ctx: ToolContext[Any], bound: ShellActionRequest) -> dict[str, Any]:
         """Call the executor, in a thread if it is not async, and return its result as JSON."""
         raw = {"type": "shell_call", "call_id": ctx.call_id, "action": _json(bound)}
         request = ShellCommandRequest(ctx, ShellCallData(ctx.call_id, bound, "in_progress", raw))

@@ -5,7 +5,7 @@ hooks, and records `Started`. Once `Started` is stored it looks a last time at w
 nothing awaited in between. If a check fails, nothing runs. After the body, the door records `Finished`, or the body's
 question. An agent call has no body: the door opens a branch for it.
 
-`Tool.invoke` is called in this module and nowhere else in Assentry.
+`Tool.enter` is called in this module and nowhere else in Assentry.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ async def _run_body(
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
-        work = tool.invoke(ctx, bound)
+        work = tool.enter(ctx, bound)
         if scope.hooks.observer is not None and not isinstance(tool, ToolLayer):
             work = scope.hooks.observer.body(path, state, work)
         value = await _or_ask_again(scope, body, work)
@@ -267,6 +267,8 @@ async def _run_body(
     more = given.more if value is given.value else f.NOTHING  # a guardrail has put another value in its place
     fields = {"error": failed, "note": note, "parts": parts is not None, "update": given.update, "more": more}
     journal.add(finished(scope, path, state, output, by, **fields))
+    if given.said:
+        journal.add(f.Said(given.said, f"tool:{tool.name}", at=journal.now(), path=path))
     return (value,)
 
 
@@ -364,6 +366,8 @@ class BodyOutput(NamedTuple):
     """Updates of the thread's state; see `Finished.update`."""
     more: Raw = f.NOTHING
     """Fields of the output's message that the model does not get; see `Finished.more`."""
+    said: Raw = f.NOTHING
+    """Further input that the body adds to the conversation, after the outputs of the turn."""
 
 
 class NotRun(Exception):
@@ -404,7 +408,7 @@ async def _run(scope: Scope, body: Body, tool: Tool, ctx: ToolContext[Any], boun
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
     body.tried, observer = True, scope.hooks.observer
     try:
-        work = tool.invoke(ctx, bound)
+        work = tool.enter(ctx, bound)
         value = await (work if observer is None else observer.body(body.path, body.state, work))
     except NotAsShown:
         raise

@@ -165,7 +165,7 @@ async def _by_tools(scope: Scope, path: Path, run: Run, placed: PlacedAgent) -> 
     made = [(state.call.id, view.output_of(state)) for state in turn.calls]
     outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and agent.ends_with(item)}
     use = agent.tool_use_behavior
-    if not outputs:
+    if not outputs or not agent.may_end_after([state.tool for state in turn.calls]):
         return None
     if callable(use):
         said: Any = use(scope.ctx, agent.results_for_behavior(list(outputs.values())))

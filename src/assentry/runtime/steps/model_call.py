@@ -90,6 +90,8 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     reply = await (work if hook is None else _unless_asked(scope, hook, work))
     if reply is None:
         return  # a person must answer before the model is asked
+    if type(reply) is LayerReply and reply.tools:
+        offer = replace(offer, tools={**offer.tools, **{tool.name: tool for tool in reply.tools}})
     saw = None if effect.saw == run.said and scope.journal.writer is None else effect.saw
     scope.journal.add(make_reply(scope, run, reply, saw, offer, path))
     if hooked:

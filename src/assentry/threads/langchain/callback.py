@@ -26,6 +26,10 @@ from .. import message as ours
 from ..foreign import is_langchain_message
 from ..observer import NotEntered, Start
 from .message import to_langchain
+from .tool import LangChainTool
+
+SILENT = "silent"
+"""The kind of a run of which LangChain's own code tells the handlers."""
 
 
 class HeardRun(NamedTuple):
@@ -51,6 +55,8 @@ class CallbackListener:
     async def start(self, start: Start) -> HeardRun:
         """Tell the handlers of the start of a run."""
         parent = start.parent or self._current.get(None)
+        if parent is not None and isinstance(start.tool, LangChainTool):
+            return HeardRun(SILENT, parent.manager, start.name)
         manager = self._root() if parent is None else parent.manager.get_child()
         if start.metadata:
             manager.add_metadata(start.metadata, inherit=True)
@@ -83,6 +89,8 @@ class CallbackListener:
 
     async def end(self, run: HeardRun, output: Any) -> None:
         """Tell the handlers of the end of a run."""
+        if run.kind == SILENT:
+            return
         made = as_theirs(output)
         if run.kind == "chain":
             await run.manager.on_chain_end(made)
@@ -94,6 +102,8 @@ class CallbackListener:
 
     async def fail(self, run: HeardRun, error: BaseException) -> None:
         """Tell the handlers of a run that ended with an exception, or that waits for a person."""
+        if run.kind == SILENT:
+            return
         tell = {"chain": "on_chain_error", "tool": "on_tool_error", "chat_model": "on_llm_error"}[run.kind]
         await getattr(run.manager, tell)(_pause() if isinstance(error, Paused) else error)
 
@@ -101,7 +111,9 @@ class CallbackListener:
     def inside(self, run: HeardRun) -> Iterator[None]:
         """Make a run the parent of whatever of LangChain's is called meanwhile."""
         child = run.manager.get_child() if run.kind != "chat_model" else None
-        config = patch_config(self.config, callbacks=child)
+        current: Any = var_child_runnable_config.get() or {}  # LangGraph's functions have their objects there
+        configurable = {**self.config["configurable"], **(current.get("configurable") or {})}
+        config = patch_config(self.config, callbacks=child, configurable=configurable)
         before = self._current.set(run)
         theirs = var_child_runnable_config.set(config)
         given = THREAD_CONFIG.set({**self.given, "callbacks": child})

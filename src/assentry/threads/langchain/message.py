@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from langchain_core import messages as lc
@@ -74,3 +75,8 @@ def to_langchain(given: Message) -> lc.BaseMessage:
 def as_langchain(given: Any) -> Any:
     """Return a message as LangChain's; LangChain's own as it is."""
     return to_langchain(given) if type(given) in OURS else given
+
+
+def shown_in_langchain(messages: Iterable[Any]) -> list[lc.BaseMessage]:
+    """Return messages as LangChain's; those that are already stay as they are."""
+    return [as_langchain(each) for each in messages]

@@ -10,16 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain.agents.middleware import types as lc
+from langgraph.types import Command as GraphCommand
 from msgspec import structs
 
 from ...core.wording import described
 from ...errors import AssentryError, ModelFailed, UsageError
 from ...models.model import ModelSettings
+from ..interrupts import Command
+from ..message import Message
 from ..middleware import HOOKS, AgentMiddleware, Handler, call_around, call_hook
 from ..middleware_context import Runtime, ToolCallRequest
 from ..model_request import ModelRequest, ModelResponse
 from .message import as_langchain, from_langchain
-from .runtime_view import graph_runtime, tool_runtime
+from .runtime import to_hook_runtime, to_langchain_runtime
 from .stand_in import chat_model_for, model_behind, tool_for
 
 
@@ -51,7 +54,7 @@ def _hook(given: lc.AgentMiddleware[Any, Any], name: str) -> Callable[..., Any] 
 
 
 async def _at_node(theirs: Callable[..., Any], state: dict[str, Any], runtime: Runtime) -> Any:
-    return await call_hook(theirs, state, graph_runtime(runtime))
+    return await call_hook(theirs, state, to_hook_runtime(runtime))
 
 
 async def _around_model(theirs: Callable[..., Any], request: ModelRequest, handler: Handler) -> Any:
@@ -89,7 +92,7 @@ def _request_for(request: ModelRequest[Any]) -> lc.ModelRequest[Any]:
     if isinstance(settings, ModelSettings):
         settings = {name: value for name, value in structs.asdict(settings).items() if value is not None}
     told: Any = request.system_message
-    runtime: Any = None if request.runtime is None else graph_runtime(request.runtime)
+    runtime: Any = None if request.runtime is None else to_hook_runtime(request.runtime)
     state: Any = request.state
     return lc.ModelRequest(
         model=chat_model_for(request.model),
@@ -127,27 +130,30 @@ async def _around_tool(theirs: Callable[..., Any], request: ToolCallRequest, han
     async def handle(asked: Any) -> Any:
         if not isinstance(asked, lc.ToolCallRequest):
             raise UsageError(f"The handler takes the request, got {described(asked)}.")
-        if asked.tool is not view:
-            raise UsageError(
-                f"A middleware may not put another tool in the place of {request.tool_call['name']!r}: change the name "
-                "in tool_call, which is judged like any other call; the tool must be one of the agent's."
-            )
-        made = await handler(request.override(tool_call=dict(asked.tool_call)))
-        given.append((made, as_langchain(made)))
+        changes = {} if asked.tool is view else {"tool": asked.tool}
+        made = await handler(request.override(tool_call=dict(asked.tool_call), **changes))
+        given.append((made, _shown_result(made)))
         return given[-1][1]
 
-    state: Any = request.state
+    state, runtime = request.state, request.runtime
     asked = lc.ToolCallRequest(
         tool_call=dict(request.tool_call),  # type: ignore[arg-type]
         tool=view,
         state=state,
-        runtime=tool_runtime(request, state),
+        runtime=to_langchain_runtime(structs.replace(runtime, tools=[tool_for(each) for each in runtime.tools])),
     )
     result = await call_around(theirs, handle, asked)
     for own, shown in given:
-        if shown is result and (own is shown or from_langchain(shown) == own):
+        if shown is result and (own is shown or not isinstance(own, Message) or from_langchain(shown) == own):
             return own
     return result
+
+
+def _shown_result(made: Any) -> Any:
+    """Return what a body gave in LangChain's classes."""
+    if not isinstance(made, Command):
+        return as_langchain(made)
+    return GraphCommand(update=made.update, goto=made.goto, graph=made.graph)
 
 
 AROUND: dict[str, Callable[..., Any]] = {"wrap_model_call": _around_model, "wrap_tool_call": _around_tool}

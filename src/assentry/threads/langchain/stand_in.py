@@ -49,8 +49,11 @@ def model_behind(given: Any) -> Any:
 
 
 def tool_for(tool: Any) -> Any:
-    """Return a tool of LangChain as it is, and one of ours as LangChain's, to look at and to choose."""
-    return _tool_view(tool) if isinstance(tool, Tool) else tool
+    """Return a tool of LangChain as it was given, and one of ours as LangChain's, to look at and to choose."""
+    if not isinstance(tool, Tool):
+        return tool
+    given = getattr(getattr(tool, "inner", tool), "given", None)
+    return given if isinstance(given, BaseTool) else _tool_view(tool)
 
 
 @functools.lru_cache(maxsize=1024)
