@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_middleware_of_langchain_has_all_its_hooks_and_keys() -> None:
 
 
 def test_a_hook_of_langchain_jumps_with_a_key_or_a_command() -> None:
-    for given in ({"jump_to": "end"}, GraphCommand(goto="__end__")):
+    for given in ({"jump_to": "end"}, GraphCommand(goto="__end__"), Command(goto="end")):
 
         @lcm.before_model(can_jump_to=["end"])
         def stop(state: Any, runtime: Any, given: Any = given) -> Any:
@@ -148,7 +149,7 @@ def test_langchains_human_in_the_loop_middleware_becomes_ours() -> None:
     assert asked.value["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     assert asked.value["action_requests"][0]["description"].startswith("Look at this")
     assert ran == []
-    agent.invoke(Command(resume={"decisions": [{"type": "reject"}]}), thread())
+    agent.invoke(GraphCommand(resume={"decisions": [{"type": "reject"}]}), thread())
     assert ran == []
 
 
@@ -381,3 +382,67 @@ def test_a_decision_model_chooses_the_model() -> None:
     result = agent.invoke(say("Look."), thread())
     assert texts(result)[-1] == ("ai", "Fast.")
     assert result["model_route"].choice == "fast"
+
+
+def test_a_list_of_things_to_do_is_kept_in_the_state() -> None:
+    todo = [{"content": "Look", "status": "pending"}]
+    agent = agent_of(called("write_todos", todos=todo), "Planned.", middleware=[lcm.TodoListMiddleware()])
+    result = agent.invoke(say("Plan."), thread())
+    assert result["todos"] == todo
+    assert texts(result)[-1] == ("ai", "Planned.")
+    assert "write_todos" in heard(agent)[0][0].text
+    assert agent.get_state(thread()).values["todos"] == todo
+
+
+def test_files_are_searched(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    search = lcm.FilesystemFileSearchMiddleware(root_path=str(tmp_path), use_ripgrep=False)
+    steps = (called("glob_search", "c1", pattern="*.txt"), called("grep_search", "c2", pattern="milk"), "Found.")
+    result = agent_of(*steps, middleware=[search]).invoke(say("Find."), thread())
+    assert [text for kind, text in texts(result) if kind == "tool"] == ["/notes.txt", "/notes.txt"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # LangChain leaves its pipes open
+def test_a_shell_keeps_its_session_over_the_calls_of_a_run(tmp_path: Path) -> None:
+    shell = lcm.ShellToolMiddleware(workspace_root=str(tmp_path), execution_policy=lcm.HostExecutionPolicy())
+    steps = (called("shell", "c1", command="A=one"), called("shell", "c2", command="echo $A"), "Done.")
+    result = agent_of(*steps, middleware=[shell]).invoke(say("Go."), thread())
+    assert [text.strip() for kind, text in texts(result) if kind == "tool"][1] == "one"
+    gate = HumanInTheLoopMiddleware({"shell": True})
+    agent = agent_of(*steps, middleware=[gate, shell])
+    assert agent.invoke(say("Go."), thread())["__interrupt__"]
+
+
+def test_a_command_around_a_tool_updates_the_state() -> None:
+    class Noting(lcm.AgentMiddleware[Any, Any]):
+        state_schema = Counted
+
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            assert request.runtime.tool_call_id == request.tool_call["id"]
+            assert request.runtime.state["messages"][-1].tool_calls
+            return GraphCommand(update={"names": ["seen"], "messages": [handler(request)]})
+
+    agent = agent_of(called("look", at="it"), "Seen.", middleware=[Noting()], tools=[look])
+    result = agent.invoke(say("Look."), thread())
+    assert result["names"] == ["seen"]
+    assert texts(result)[2] == ("tool", "seen it")
+
+
+def test_middleware_sees_the_tools_of_langchain_as_they_were_given() -> None:
+    from langchain_core.tools import tool as langchain_tool
+
+    seen: list[Any] = []
+    given = langchain_tool(look)
+
+    class Looking(lcm.AgentMiddleware[Any, Any]):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            seen.append(request.tools)
+            return handler(request)
+
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            seen.append([request.tool])
+            return handler(request)
+
+    agent_of(called("look", at="it"), "Seen.", middleware=[Looking()], tools=[given]).invoke(say("Look."), thread())
+    assert all(each is given for tools in seen for each in tools)
+    assert len(seen) == 3
