@@ -12,6 +12,7 @@ pytest.importorskip("langchain_core")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core import messages as lc
+from langchain_core.documents import Document
 
 from assentry import InvalidInput
 from assentry.testing import ScriptedModel
@@ -227,3 +228,20 @@ def test_messages_that_no_model_hears_are_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=words):
             agent.invoke({"messages": [wrong]}, thread())
+
+
+def test_messages_of_both_kinds_are_equal_if_they_say_the_same() -> None:
+    calls = [{"name": "look", "args": {}, "id": "c1", "type": "tool_call"}]
+    assert AIMessage("Hi", tool_calls=calls) == lc.AIMessage("Hi", tool_calls=calls)
+    assert lc.AIMessage("Hi", tool_calls=calls) == AIMessage("Hi", tool_calls=calls)
+    for other in (lc.AIMessage("Ho"), lc.HumanMessage("Hi"), lc.AIMessage("Hi", id="1"), lc.AIMessage("Hi", ours=1)):
+        assert other != AIMessage("Hi")
+        assert AIMessage("Hi") != other
+
+
+def test_documents_beside_the_output_of_a_tool_are_documents_again() -> None:
+    found = [Document("milk", metadata={"page": 3}, id="d")]
+    agent = create_agent(ScriptedModel(["Yes."]), checkpointer=InMemorySaver())
+    call = {"name": "find", "args": {}, "id": "c1"}
+    said = [lc.AIMessage("", tool_calls=[call]), lc.ToolMessage("milk", tool_call_id="c1", artifact=found)]
+    assert agent.invoke({"messages": said}, thread())["messages"][1].artifact == found

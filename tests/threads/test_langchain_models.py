@@ -224,3 +224,12 @@ def test_messages_have_the_name_that_the_agent_was_given() -> None:
         state = agent.invoke(say("And?"), thread())["messages"]
         assert [each.name for each in state] == [None, "desk", None, "desk"]
         assert agent.get_state(thread()).values["messages"] == state
+
+
+async def test_an_agent_is_a_part_of_a_chain() -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    before, after = RunnableLambda(lambda text: {"messages": text}), RunnableLambda(lambda it: it["messages"][-1].text)
+    chain = before | create_agent(ScriptedChat(steps=["Hello.", "Again."])) | after
+    assert chain.invoke("Hi") == "Hello."
+    assert await chain.ainvoke("Hi") == "Again."

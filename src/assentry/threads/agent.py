@@ -113,6 +113,15 @@ class ThreadAgent:
         config = RunConfig(release=agent.nested_release or "batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
 
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.agent.name
+
+    def __call__(self, input: Any, config: Mapping[str, Any] | None = None) -> Any:
+        """Call `invoke`, so that an agent can be a part of a chain of LangChain: `prompt | agent | parse`."""
+        return self.invoke(input, config)
+
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
 

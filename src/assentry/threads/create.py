@@ -180,9 +180,8 @@ def _told(given: Any) -> SystemMessage | None:
 
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
     """Return the tools of the agent and of its middleware, with the approval rules and the hooks around them."""
-    tools = _tools("tools", given)
-    for each in around:
-        tools += _tools(f"{type(each).__name__}.tools", each.tools)
+    tools = [tool for each in around for tool in _tools(f"{each.name}.tools", each.tools)]
+    tools += _tools("tools", given)
     for gate in gates:
         tools = gate.apply(tools, dynamic=any(map(_may_add_tools, around)))
     return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]

@@ -16,7 +16,7 @@ from ..core.transcript import (
 )
 from ..core.wording import described, holds
 from ..errors import InvalidInput, UsageError
-from .foreign import message_names
+from .foreign import is_langchain_message, message_names
 
 ToolCall = dict[str, Any]
 """A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
@@ -81,6 +81,16 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
         """The content as a list of blocks, each with its `type`."""
         parts = [self.content] if isinstance(self.content, str) else self.content
         return [_block(part) for part in parts if part != ""]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with a message of the same class, ours or LangChain's."""
+        if type(other) is type(self):
+            return bool(super().__eq__(other))
+        if not is_langchain_message(other) or type(other).__name__ != type(self).__name__:
+            return NotImplemented
+        own = [name for name in self.__struct_fields__ if name != "extra"]
+        theirs: Any = other
+        return self.extra == (theirs.model_extra or {}) and all(getattr(self, n) == getattr(theirs, n) for n in own)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Iterate over pairs of a field and its value, so that `dict(message)` and JSON encoders read a message."""

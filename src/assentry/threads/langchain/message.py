@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from langchain_core import messages as lc
+from langchain_core.documents import Document
 
 from ...core.wording import described
 from ...errors import InvalidInput
@@ -66,10 +67,21 @@ def to_langchain(given: Message) -> lc.BaseMessage:
     Nothing is validated again: LangChain would fill in calls from the `additional_kwargs` that a hook has taken out.
     """
     fields: dict[str, Any] = {name: getattr(given, name) for name in given.__struct_fields__ if name != "extra"}
+    if isinstance(given, ToolMessage):
+        fields["artifact"] = _with_documents(given.artifact)
     if given.extra.get("type") == CHAT:
         names = lc.BaseMessage.model_fields.keys() & fields.keys()
         return lc.ChatMessage.model_construct(**{name: fields[name] for name in names}, **given.extra)
     return OURS[type(given)].model_construct(**fields, **given.extra)
+
+
+def _with_documents(value: Any) -> Any:
+    """Return an artifact with LangChain's documents, which are stored as JSON, as documents again."""
+    if isinstance(value, list):
+        return [_with_documents(each) for each in value]
+    if isinstance(value, dict) and value.get("type") == "Document" and value.keys() == Document.model_fields.keys():
+        return Document(**value)
+    return value
 
 
 def as_langchain(given: Any) -> Any:
