@@ -307,8 +307,8 @@ async def test_a_request_that_is_cut_has_no_call_without_its_result() -> None:
         await agent.ainvoke(say("b"), thread())
 
 
-async def test_a_middleware_may_offer_no_other_tools() -> None:
-    @function_tool
+async def test_a_middleware_may_not_offer_a_tool_that_is_disabled() -> None:
+    @function_tool(is_enabled=False)
     def secret() -> str:
         """Do it."""
         return "done"
@@ -317,8 +317,8 @@ async def test_a_middleware_may_offer_no_other_tools() -> None:
     def offer(request: Any, handler: Any) -> Any:
         return handler(request.override(tools=[*request.tools, secret]))
 
-    agent, _ = office("ok", middleware=[offer])
-    with pytest.raises(UsageError, match=r"no others; got <FunctionTool .secret.>\. Give it to"):
+    agent = create_agent(Paired(["ok"]), [secret], middleware=[offer], checkpointer=InMemorySaver())
+    with pytest.raises(UsageError, match=r"<FunctionTool .secret.>, which is not offered"):
         await agent.ainvoke(say("a"), thread())
 
 
@@ -342,14 +342,14 @@ async def test_the_system_prompt_may_be_changed_as_a_message(given: Any) -> None
     assert requests(agent)[0].instructions == (given and "Be brief.")
 
 
-@pytest.mark.parametrize("changes", [{"tool": None}, {"name": "read_data"}])
+@pytest.mark.parametrize("changes", [{"args": {}}, {"name": "read_data"}])
 async def test_another_tool_is_chosen_by_its_name_alone(changes: Any) -> None:
     @wrap_tool_call
     def other(request: Any, handler: Any) -> Any:
         return handler(request.override(**changes))
 
     agent, ran = office(call("read_data"), "ok", middleware=[other])
-    with pytest.raises(UsageError, match="that could be changed; it has tool_call, state, runtime"):
+    with pytest.raises(UsageError, match="that could be changed; it has tool_call, tool, state, runtime"):
         await agent.ainvoke(say("a"), thread())
     assert ran == []
 
