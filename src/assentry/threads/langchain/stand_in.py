@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import PrivateAttr
+from pydantic import Field
 
 from ...definitions.tool import Tool
 from ...errors import UsageError
@@ -17,7 +17,8 @@ class AgentModel(BaseChatModel):
     """The agent's model, which is none of LangChain's, for requests to the model. It is called by the handler only."""
 
     model_name: str
-    _model: Any = PrivateAttr(default=None)
+    behind: Any = Field(default=None, exclude=True, repr=False)
+    """The model itself."""
 
     @property
     def _llm_type(self) -> str:
@@ -38,14 +39,12 @@ def chat_model_for(model: Any) -> Any:
     """Return a model of LangChain as it is, and any other as a stand-in that a request carries."""
     if hasattr(model, "ainvoke"):
         return model
-    made = AgentModel(model_name=model.name)
-    made._model = model
-    return made
+    return AgentModel(model_name=model.name, behind=model)
 
 
 def model_behind(given: Any) -> Any:
     """Return the model that a stand-in stands for; any other model as it is."""
-    return given._model if isinstance(given, AgentModel) else given
+    return given.behind if isinstance(given, AgentModel) else given
 
 
 def tool_for(tool: Any) -> Any:
