@@ -54,6 +54,8 @@ LIVE = JOURNALS / f"v{SCHEMA}-live.json"
 """And with a conversation that was live."""
 MASKED = JOURNALS / f"v{SCHEMA}-masked.json"
 """And with definitions that say which arguments are secret."""
+FORKED = JOURNALS / f"v{SCHEMA}-forked.json"
+"""And with threads that have a state, and forks."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -287,6 +289,26 @@ def golden_masked() -> SavedRun:
     return SavedRun(SCHEMA, "1.5", journal)
 
 
+def golden_forked() -> SavedRun:
+    """The fields that came with the state of threads, and a fork that begins with a reply to be judged anew."""
+    began = f.Began("root", 5, "t:2", "0.2.0", "batch", stored=True, thread="t", follows="t:0", forked="t:1@7")
+    journal: list[Any] = [
+        msgspec.structs.replace(began, at=1_700_000_000_000),
+        f.Said(js([{"role": "user", "content": "go", "assent:message": {"id": "t:1.0"}}]), update=js([{"topic": "x"}])),
+        f.Defined("root", "digest", {"send": "12345678"}),
+        msgspec.structs.replace(replied(1, "c1"), note=f.COPIED_REPLY),
+        said("quick"),
+        f.Cancelled("update_state", "The state was updated."),
+        f.Resumed("local", at=5),
+        approved("c1", at=6),
+        f.Started("c1"),
+        f.Finished("c1", js("sent"), update=js([{"notes": ["y"]}]), more=js({"artifact": {"n": 1}}), at=7),
+        msgspec.structs.replace(replied(2, text="It is done."), update=js([{"messages": [["remove", "t:1.0"]]}])),
+        f.Concluded(at=9),
+    ]
+    return SavedRun(SCHEMA, "0.2.0", journal)
+
+
 GOLDEN = {
     TODAY: golden,
     LATER: golden_later,
@@ -295,6 +317,7 @@ GOLDEN = {
     FENCED: golden_fenced,
     LIVE: golden_live,
     MASKED: golden_masked,
+    FORKED: golden_forked,
 }
 
 
@@ -318,6 +341,17 @@ def test_golden_journals_fold_for_ever(path: Path) -> None:
     assert transcript(run) is not None
     if json.loads(path.read_bytes())["schema"] == SCHEMA:
         assert encode_run(saved) == path.read_bytes()
+
+
+def test_a_version_that_does_not_know_forks_and_states_sees_the_same_calls_and_approves_none() -> None:
+    text = json.loads(FORKED.read_bytes())
+    known = {"forked", "update", "more"}
+    older = [{name: each for name, each in fact.items() if name not in known} for fact in text["journal"]]
+    now, then = (decode_run(json.dumps({**text, "journal": journal})).journal for journal in (text["journal"], older))
+    for upto in range(1, len(now) + 1):
+        one, other = replay(now[:upto]), replay(then[:upto])
+        assert (owed(one), one.open.keys(), status(one)) == (owed(other), other.open.keys(), status(other))
+        assert transcript(one) == transcript(other)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

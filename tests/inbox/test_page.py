@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI
+from msgspec import Raw
 from msgspec.structs import replace
 
 import assentry.inbox
 from assentry import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
+from assentry.core import facts as f
 from assentry.core.hidden import HIDDEN
 from assentry.inbox.escaping import spell_out_hidden
 from assentry.inbox.forms import SchemaForm, apply_button
@@ -24,6 +27,7 @@ from assentry.inbox.question_pages import STATIC
 from assentry.inbox.templating import POLICY
 from assentry.store import MemoryStore, SQLiteStore, Store
 from assentry.store.filter import Filter
+from assentry.store.projection import anew
 from assentry.store.record import Page, Question
 from assentry.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import ask, ask_everything, ask_order, ask_refund, hire, make_app
@@ -768,6 +772,23 @@ async def test_a_run_has_a_timeline() -> None:
         assert "refund was rejected by ben" in text and "too much" in text
         everything = (await reader.open(f"/runs/{question.run}?all=1")).text
         assert "defined" in everything and "look_up was allowed by rule" in everything
+
+
+async def test_a_fork_says_what_it_was_forked_from_and_who_proposed_its_calls() -> None:
+    store, app = await office()
+    item = {"type": "function_call", "name": "refund", "call_id": "p1", "arguments": "{}"}
+    talk = [{"role": "user", "content": "Refund it"}, {"role": "assistant", "content": "I look."}]
+    facts: list[f.AnyFact] = [
+        f.Began("Shop assistant", 5, "t:2", stored=True, thread="t", forked="t:1@7"),
+        f.Said(Raw(msgspec.json.encode(talk))),
+        f.Replied(Raw(msgspec.json.encode([item])), calls=(f.Call("c1", "refund"),), note=f.COPIED_REPLY),
+        f.Cancelled("update_state"),
+    ]
+    await store.append(anew("t:2", facts, 1000))
+    async with Reader(app) as reader:
+        text = (await reader.open("/runs/t:2")).text
+    for words in ("began, forked from t:1@7", "User brought an earlier conversation", "The fork proposed refund"):
+        assert words in text
 
 
 async def test_a_call_that_nobody_was_asked_about_is_one_moment_of_a_timeline() -> None:

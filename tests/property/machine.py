@@ -27,6 +27,7 @@ ARGS = [f.NOTHING, Raw(b"{}"), Raw(b'{"x":1}'), Raw(b'""'), Raw(b"null"), Raw(b"
 TEXTS = ["", "ok", "é😀", "\x00"]
 PROPOSED = ["{}", "", " ", '{"x":1}', '{"x":', "[]"]
 GUARDS = [(), ("g1",), ("g1", "g2"), ("", "g1"), ("g1", "g1")]
+UPDATES = [f.NOTHING, f.NOTHING, Raw(b"[]"), Raw(b'[{"x":1}]'), Raw(b'[{"messages":[["clear"]]},{"x":2}]')]
 PROVIDER_IDS = ["p1", "p1", "p2", "", None]
 
 
@@ -49,7 +50,9 @@ class Machine(Journalled):
         assert (self.run.id, status(self.run), owed(self.run)) == ("", "idle", [])
         self.put(self.beginning(chance, (), live=maybe(chance, 5)))
         if not maybe(chance, 8):
-            self.put(said("hi"))
+            self.put(said("hi", update=chance.choice(UPDATES)))
+            if maybe(chance, 6) and not self.run.live:  # a fork that begins with calls to be judged anew
+                self.put(replace(self.reply(chance, (), 1), note=f.COPIED_REPLY))
 
     # One rule for all: hypothesis leaves some rules out of each example, and a run without its driver gets nowhere.
     @rule(who=st.sampled_from(CAST), seed=seeds)
@@ -65,6 +68,7 @@ class Machine(Journalled):
             release=chance.choice(["each", "batch"]),
             guards=chance.choice([(), *GUARDS]),
             live=live,
+            forked=None if path else chance.choice([None, None, "", "r0@3"]),
             at=self.tick(),
             path=path,
         )
@@ -127,7 +131,15 @@ class Machine(Journalled):
                 items.append(item if provider is None else item | {"call_id": provider})
         usage = chance.choice([(), (1,), (1, 10, 5), (1, 10, 5, 3, 2)])
         unsaid = saw == self.run.at(path).said and maybe(chance, 2)
-        return f.Replied(js(items), None if unsaid else saw, tuple(calls), usage, at=self.tick(), path=path)
+        return f.Replied(
+            js(items),
+            None if unsaid else saw,
+            tuple(calls),
+            usage,
+            update=chance.choice(UPDATES),
+            at=self.tick(),
+            path=path,
+        )
 
     def _guard(self, chance: Random, effect: f.Guard) -> None:
         self.put(f.Guarded("input", effect.name, tripped=maybe(chance, 8), path=effect.path))
@@ -198,7 +210,7 @@ class Machine(Journalled):
         state = self.state(path, call)
         options: list[Any] = [
             finished(call, chance.choice(TEXTS), path=path),
-            finished(call, {"n": 1}, path=path),
+            finished(call, {"n": 1}, update=chance.choice(UPDATES), more=chance.choice(ARGS), path=path),
             finished(call, None, error="ValueError", path=path),
             self.question(chance, path, call, "doubt"),
             self.question(chance, path, call, "input"),

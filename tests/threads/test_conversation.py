@@ -324,7 +324,7 @@ async def test_a_state_says_when_and_what_comes_next() -> None:
     state = agent.get_state(thread())
     assert state.next == ("HumanInTheLoopMiddleware.after_model",)
     assert state.created_at is not None and state.created_at.endswith("+00:00")
-    assert state.config == thread()
+    assert agent.get_state(state.config) == state
     assert "__interrupt__" not in state.values
     await agent.ainvoke(decide("approve"), thread())
     state = agent.get_state(thread())

@@ -34,6 +34,10 @@ ERROR_HANDLER = "error_handler"
 OWN_AUTHORS = ("session", ERROR_HANDLER, "runtime")
 """The authors of `Said` that only the runtime may name: input guardrails do not check all of what they said."""
 
+COPIED_REPLY = "Copied from the point that this run was forked from; the model was not asked again."
+GIVEN_REPLY = "Given by the program, which changed the messages; the model did not say it so."
+"""The notes of a `Replied` with which a fork begins: its calls are judged anew."""
+
 _decode = Decoder().decode
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..core.transcript import content_text
+from ..core.facts import COPIED_REPLY, GIVEN_REPLY
+from ..core.transcript import NOTE, content_text, is_given
 from ..store.record import Entry, Question, RunRecord
 from .headline import in_signature_order
 from .permissions import JournalView
@@ -168,7 +169,8 @@ def _said(fact: FactJSON) -> list[ExcerptLine]:
     for item in items if isinstance(items, list) else [{"role": by, "content": items}]:
         role = str(item.get("role") or "") if isinstance(item, dict) else ""
         who = by if role == "user" and by != "user" else named.get(role, role or "Given")
-        made.append(_line(who, _message(item) or _text(item), "user" if role == "user" else "said"))
+        given = {name: each for name, each in item.items() if name != NOTE} if isinstance(item, dict) else item
+        made.append(_line(who, _message(item) or _text(given), "user" if role == "user" else "said"))
     return made
 
 
@@ -344,13 +346,16 @@ def _other(fact: FactJSON, tool: str) -> Words:
 
 def _began(fact: FactJSON, tool: str) -> Words:
     by = f" for {fact['by']}" if fact.get("by") else ""
-    return "ok", "", f"{fact.get('agent', 'An agent')} began{by}", ""
+    forked = f", forked from {fact['forked']}" if fact.get("forked") else ""
+    return "ok", "", f"{fact.get('agent', 'An agent')} began{by}{forked}", ""
 
 
 def _heard(fact: FactJSON, tool: str) -> Words:
     items = fact.get("items")
     words = items if isinstance(items, str) else " ".join(_message(each) for each in items or ())
-    return "ok", "", f"{str(fact.get('by', 'user')).capitalize()} wrote", words
+    brought = isinstance(items, list) and any(isinstance(each, dict) and not is_given(each) for each in items)
+    by = str(fact.get("by", "user")).capitalize()
+    return "ok", "", f"{by} brought an earlier conversation" if brought else f"{by} wrote", words
 
 
 def _message(item: Any) -> str:
@@ -359,7 +364,8 @@ def _message(item: Any) -> str:
 
 def _replied(fact: FactJSON, tool: str) -> Words:
     calls = [tool for tool, _ in _proposed(fact).values()]
-    text = f"The model proposed {', '.join(calls)}" if calls else "The model answered"
+    who = {COPIED_REPLY: "The fork", GIVEN_REPLY: "The program"}.get(str(fact.get("note")), "The model")
+    text = f"{who} proposed {', '.join(calls)}" if calls else f"{who} answered"
     return "ok", "", text, " ".join(_words(fact))
 
 

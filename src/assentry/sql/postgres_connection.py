@@ -225,3 +225,21 @@ def conninfo(url: Any, **defaults: str) -> str:
         ) from None
     missing = {name: value for name, value in (LOST_NETWORK | defaults).items() if name not in given}
     return make_conninfo(url, **missing)
+
+
+OWN_OPTIONS = ("autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory")
+"""The options of psycopg's connections that are not part of an address."""
+
+
+def connection_address(given: Any) -> str | None:
+    """Return the address of a psycopg connection or pool, with its password; None for any other object."""
+    if not type(given).__module__.partition(".")[0].startswith("psycopg"):
+        return None
+    info, pooled = getattr(given, "info", None), getattr(given, "conninfo", None)
+    if info is not None and hasattr(info, "dsn"):
+        return make_conninfo(info.dsn, **({"password": info.password} if info.password else {}))
+    if isinstance(pooled, str):
+        kwargs: Any = getattr(given, "kwargs", None)
+        options = kwargs if isinstance(kwargs, dict) else {}
+        return make_conninfo(pooled, **{name: value for name, value in options.items() if name not in OWN_OPTIONS})
+    return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from sqlalchemy import func, select
 
 from ..core import allowed
+from ..core.wording import described
 from ..errors import StoreFailed, UsageError
+from ..sql.postgres_connection import connection_address
 from ..sql.thread_queue import ThreadQueue
 from .record import check_seconds
 from .sql.postgres_server import StoreServer
@@ -65,6 +67,17 @@ class PostgresStore(SQLStore):
         self._listener = NotificationListener(self._server, {READY: self._wakeup, NEWS: self._news})
         self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._listener)
         self._let_go.atexit = False
+
+    @classmethod
+    def at(cls, connection: Any) -> Self:
+        """Make a store in the database of a psycopg connection or pool, with connections of its own."""
+        address = connection_address(connection)
+        if address is None:
+            raise UsageError(
+                "A store in Postgres is made from an address, or from a psycopg connection or pool; got "
+                f"{described(connection)}."
+            )
+        return cls(address)
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self._server.name}>"

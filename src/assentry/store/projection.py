@@ -139,6 +139,8 @@ def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
 def open_question(run: Run, id: str) -> Question | None:
     """Return the record of a question, made from the journal; None if the question is not open."""
     path, call = run.asked.get(id, ((), ""))
+    if any(run.at(path[:depth]).closed is not None for depth in range(len(path) + 1)):
+        return None  # its end has made the question void
     state = run.at(path).calls.get(call)
     if state is None or state.phase is not ASKED or state.question is None or state.question.id != id:
         return None

@@ -7,7 +7,7 @@ name that is not here says why, and what to do instead.
 import sys
 import typing
 
-from .agent import StateSnapshot, ThreadAgent
+from .agent import ThreadAgent
 from .create import create_agent
 from .human_in_the_loop import HumanInTheLoopMiddleware, InterruptOnConfig
 from .interrupts import Command, Interrupt, interrupt
@@ -54,7 +54,17 @@ from .review import (
     ToolApprovalRequest,
 )
 from .run_stream import AsyncGraphRunStream, GraphRunStream
-from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .saver import (
+    AsyncPostgresSaver,
+    AsyncSqliteSaver,
+    CheckpointTuple,
+    InMemorySaver,
+    MemorySaver,
+    PostgresSaver,
+    Saver,
+    SqliteSaver,
+)
+from .snapshot import END, START, PregelTask, StateSnapshot, StateUpdate
 from .state import OmitFromInput, OmitFromOutput, Overwrite, PrivateStateAttr
 from .stream_part import (
     CustomStreamPart,
@@ -78,7 +88,9 @@ if typing.TYPE_CHECKING:
     from .langchain.typed import *
 
 __all__ = [
+    "END",
     "REMOVE_ALL_MESSAGES",
+    "START",
     "AIMessage",
     "AIMessageChunk",
     "Action",
@@ -92,6 +104,7 @@ __all__ = [
     "AsyncSqliteSaver",
     "AutoStrategy",
     "BaseMessage",
+    "CheckpointTuple",
     "Command",
     "CustomStreamPart",
     "DecisionType",
@@ -113,6 +126,7 @@ __all__ = [
     "Interrupt",
     "InterruptMode",
     "InterruptOnConfig",
+    "MemorySaver",
     "Message",
     "MessagesStreamPart",
     "ModelCallResult",
@@ -122,6 +136,7 @@ __all__ = [
     "OmitFromOutput",
     "Overwrite",
     "PostgresSaver",
+    "PregelTask",
     "PrivateStateAttr",
     "ProviderStrategy",
     "RejectDecision",
@@ -133,6 +148,7 @@ __all__ = [
     "Saver",
     "SqliteSaver",
     "StateSnapshot",
+    "StateUpdate",
     "StreamPart",
     "SystemMessage",
     "ThreadAgent",

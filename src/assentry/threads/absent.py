@@ -50,8 +50,7 @@ ABSENT: dict[str, str] = {
         "create_structured_chat_agent", "create_tool_calling_agent", "initialize_agent", "load_tools",
     ), FORMER),
     **dict.fromkeys((
-        "END", "MessageGraph", "MessagesState", "NodeBuilder", "Pregel", "START", "Send",
-        "StateGraph", "StateUpdate", "entrypoint", "task",
+        "MessageGraph", "MessagesState", "NodeBuilder", "Pregel", "Send", "StateGraph", "entrypoint", "task",
     ), GRAPHS),
     "CompiledStateGraph": AGENT,
     **dict.fromkeys(("HumanInterrupt", "HumanInterruptConfig", "HumanResponse"), INBOX),

@@ -12,14 +12,12 @@ import functools
 import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from datetime import UTC, datetime
 from typing import Any, Literal, NoReturn, Unpack, overload
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core import facts as f
-from ..core.run import CallState, Run, owed
+from ..core.rules import NEW
+from ..core.run import CallState, Run
 from ..core.wording import described
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
@@ -48,15 +46,29 @@ from .batch import iterate_batch, run_batch
 from .call_config import bind_config, concurrency_of, merge_configs
 from .call_option import STREAM_NAMES, CallOptions, CallShape, StreamOptions, Version, call_shape
 from .event_stream import call_events, check_event_options
+from .fork_opening import ForkOpening, removes
 from .heard_call import HeardCall, listen_to_call
+from .history import ThreadHistory, limited
 from .inner_run import InnerAgent, run_inside
-from .interrupts import Command, Interrupt, interrupts, pending, waits_for
+from .interrupts import Command, interrupts, waits_for
 from .middleware_context import WRITER
 from .observer import Listener
-from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
+from .opening import (
+    OnPending,
+    Opened,
+    Opening,
+    Setup,
+    explain_race,
+    find_run_number,
+    look,
+    run_number,
+    thread_of,
+    turns_of,
+)
 from .run_stream import MODES, AsyncGraphRunStream, GraphRunStream, check_run_options
 from .schema import ContextSchema
-from .stream import GATE, Chunk, Mode, ThreadStream
+from .snapshot import StateSnapshot, StateUpdate, ThreadPoint, next_steps, point_of
+from .stream import Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
 from .threaded_agent import ThreadedAgent
 from .tool_result import command_from
@@ -71,19 +83,6 @@ STATE_KEYS = ("messages", "structured_response")
 """The keys of a thread's state."""
 MORE = "To give every run more, use create_agent(max_turns=...)."
 """The advice to a caller whose thread has used up its turns."""
-
-
-class StateSnapshot(Struct, frozen=True):
-    """The current state of a thread: its messages, the next node, and the open interrupts."""
-
-    values: dict[str, Any]
-    """`{"messages": [...]}`; empty if the thread does not exist."""
-    next: tuple[str, ...]
-    """The node that runs next; empty when the last run is over."""
-    interrupts: tuple[Interrupt, ...]
-    config: dict[str, Any]
-    created_at: str | None = None
-    """The time of the thread's last change, as ISO 8601."""
 
 
 class ThreadAgent:
@@ -236,7 +235,7 @@ class ThreadAgent:
             return await self._run_inside(body, input, config, context, heard)
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await self._drive(opened.driver, config, heard):
-            opened = await self._open(None, config, context, None, now=True)
+            opened = await self._open(None, config, context, None, now=True, again=True)
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
                 await self._drive(opened.driver, config, heard)
         state = self._state(opened)
@@ -513,26 +512,139 @@ class ThreadAgent:
 
     # -- state -------------------------------------------------------------------------------------
 
-    def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+    def get_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """Call `aget_state` and block until it returns."""
-        return block(self.aget_state(config))
+        return block(self.aget_state(config, subgraphs=subgraphs))
 
-    async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        """Return the current state of a thread; an empty state if the thread does not exist."""
-        thread, store = thread_of(config), self._check_store()
-        last = await store.newest(thread)
-        if last is None:
-            return StateSnapshot({}, (), (), dict(config))
-        opened = await look(store, last)
-        at = datetime.fromtimestamp(last.record.changed / 1000, UTC).isoformat()
-        state = self._state(opened)
-        waiting = tuple(state.pop("__interrupt__", ()))
-        return StateSnapshot(state, _next(opened.runs[-1]), waiting, dict(config), at)
+    async def aget_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread now, or at the `checkpoint_id` of the config; empty if there is no such thread.
+
+        `subgraphs` changes nothing: what agents inside this one ask is among the thread's own interrupts.
+        """
+        config = self._merged(config)
+        thread, point, history = thread_of(config), point_of(config), self._history(config)
+        if point is not None:
+            return await history.snapshot(point)
+        last = await history.store.newest(thread)
+        if last is None or last.record.erased is not None:
+            return StateSnapshot({}, (), dict(config))
+        number = find_run_number(thread, last.record.id)
+        if number is None:  # a run that was not begun by an agent with threads has no points
+            state = self._show(runs := (await look(history.store, last)).runs)
+            return StateSnapshot(state, next_steps(runs[-1]), dict(config))
+        return await history.snapshot(ThreadPoint(number, last.record.seq), last)
+
+    def get_state_history(
+        self,
+        config: Mapping[str, Any],
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[StateSnapshot]:
+        """Iterate over `aget_state_history`, and block for each snapshot."""
+        return iterate(self.aget_state_history(config, filter=filter, before=before, limit=limit))
+
+    async def aget_state_history(
+        self,
+        config: Mapping[str, Any],
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> AsyncGenerator[StateSnapshot, None]:
+        """Yield the snapshots of a thread, newest first: of its run now, then of the runs before, forks included.
+
+        Args:
+            config: The thread.
+            filter: Only snapshots whose metadata have these values.
+            before: Only snapshots before the `checkpoint_id` of this config.
+            limit: The most snapshots.
+        """
+        history = self._history(self._merged(config))
+        last = await history.store.newest(history.thread)
+        newest = run_number(history.thread, last.record.id) if last is not None else 0
+        upto = point_of(before)
+        async with aclosing(limited(history.snapshots(newest, upto, filter), limit)) as found:
+            async for each in found:
+                yield each
+
+    def update_state(
+        self,
+        config: Mapping[str, Any],
+        values: Mapping[str, Any] | None,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Call `aupdate_state` and block until it returns."""
+        return block(self.aupdate_state(config, values, as_node, task_id))
+
+    async def aupdate_state(
+        self,
+        config: Mapping[str, Any],
+        values: Mapping[str, Any] | None,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Change the state of a thread, as a new run that goes on from its present point or the config's checkpoint.
+
+        Nothing recorded is changed. If the thread waits, its questions are withdrawn, unanswered: calls without an
+        outcome are judged anew when somebody goes on, with `invoke(None, config)` or a message. A tool's result cannot
+        be given here.
+
+        Args:
+            config: The thread, and the checkpoint if it is not the present one.
+            values: `{"messages": [...]}`: messages are added, replaced by their ids, and removed by `RemoveMessage`.
+                Other keys go through their reducers.
+            as_node: The step in whose place this is: "model" (calls in its last message are due next), "tools" or
+                "__start__" (the model is next), "__end__" (nothing is). By default the step that came last.
+            task_id: Accepted, and not used.
+
+        Returns:
+            The config of the new point.
+        """
+        config = self._merged(config)
+        opening = ForkOpening(self._limited(config), self._check_store(), thread_of(config), None, None, now=True)
+        point = await opening.update(point_of(config), values, as_node)
+        return point.config(opening.thread)
+
+    def bulk_update_state(
+        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> dict[str, Any]:
+        """Call `abulk_update_state` and block until it returns."""
+        return block(self.abulk_update_state(config, supersteps))
+
+    async def abulk_update_state(
+        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> dict[str, Any]:
+        """Make one update after the other, each on the result of the one before."""
+        updates = [StateUpdate(*each) for step in supersteps for each in step]
+        if not updates:
+            raise UsageError("bulk_update_state got no updates.")
+        at = dict(config)
+        for each in updates:
+            at = await self.aupdate_state(at, *each)
+        return at
+
+    def _history(self, config: Any) -> ThreadHistory:
+        return ThreadHistory(
+            self._check_store(), thread_of(config), self._show, self._is_gated if self._gated else None
+        )
+
+    def _is_gated(self, run: Run) -> bool:
+        """Return True if a call that is not judged yet is one of a tool that needs approval."""
+        tools = AgentGraph(self.agent).agent_at(self.agent.name).tools if run.open else {}
+        unjudged = (tools.get(state.tool) for state in run.open.values() if state.phase is NEW)
+        return any(tool is not None and tool.needs_approval is not False for tool in unjudged)
 
     def _state(self, opened: Opened) -> dict[str, Any]:
         """Return the state of a thread in the public form."""
-        run = opened.runs[-1]
-        view = view_of(opened.runs)
+        return self._show(opened.runs)
+
+    def _show(self, runs: Sequence[Run]) -> dict[str, Any]:
+        """Return the state after consecutive runs in the public form."""
+        run = runs[-1]
+        view = view_of(runs)
         view.messages += kept_messages(run)
         state = self.agent.show_state(view)
         state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
@@ -572,8 +684,20 @@ class ThreadAgent:
             raise UsageError("There are no threads without a checkpointer; give create_agent one.")
         return self.store
 
-    async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending, *, now: bool = False) -> Opened:
-        """Open a thread with new messages or answers, ready to be driven; see `Opening`."""
+    async def _open(
+        self,
+        input: Any,
+        config: Any,
+        context: Any,
+        on_pending: OnPending,
+        *,
+        now: bool = False,
+        again: bool = False,
+    ) -> Opened:
+        """Open a thread with new messages or answers, ready to be driven; see `Opening` and `ForkOpening`.
+
+        With `again`, the thread was opened by the same call before, and goes on where it stands.
+        """
         input = command_from(input)
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
@@ -584,8 +708,15 @@ class ThreadAgent:
         if alone and (input is None or isinstance(input, Command)):
             raise UsageError("Without a checkpointer there is no run to go on with; give create_agent one.")
         store, thread = (MemoryStore(), new_id("thread")) if alone else (self._check_store(), thread_of(config))
-        opening = Opening(self._limited(config), store, thread, context, limit, now=now)
+        point = None if alone or again else point_of(config)
+        opening = (Opening if point is None and not removes(input) else ForkOpening)(
+            self._limited(config), store, thread, context, limit, now=now
+        )
         with self._reword_errors():
+            if isinstance(opening, ForkOpening):
+                return await (
+                    opening.change(input, on_pending) if point is None else opening.fork(point, input, on_pending)
+                )
             if isinstance(input, Command):
                 return await opening.answer(input)
             return await (opening.go_on() if input is None else opening.say(input, on_pending))
@@ -619,16 +750,3 @@ def _invoked_with(config: Any) -> Iterator[None]:
         yield
     finally:
         THREAD_CONFIG.reset(before)
-
-
-def _next(run: Run) -> tuple[str, ...]:
-    """Return the node that runs next."""
-    waiting = pending(run)
-    if waiting:
-        first, state = waiting[0], waiting[0].states[0][1]
-        by_gate = first.decides and not first.alone
-        return ((GATE if by_gate else "model" if state.call.kind == "hook" else "tools"),)
-    if run.cancelled is not None:  # it stays stopped until it is resumed
-        return ("tools",) if run.open else ("model",)
-    left = owed(run)
-    return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard, f.Conclude) else ("tools",)

@@ -51,7 +51,7 @@ from .model_request import ModelRequest, ModelResponse, read_model_result
 from .reply_state import ReplyState
 from .state import EMPTY, State
 from .threaded_agent import ThreadedAgent
-from .view import items_by_message, view_of
+from .view import is_forked_inside, items_by_message, view_of
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
@@ -102,7 +102,7 @@ class Asking:
         self.agent = placed.agent
         added = self.agent.added if isinstance(self.agent, ThreadedAgent) else {}
         self.tools = [tool for name, tool in placed.tools.items() if name not in added]
-        self.first = run.turns == 0
+        self.first = run.turns == 0 and not is_forked_inside(run)
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.runs = [*(() if hook.path else scope.journal.before), run]
         schema = self.agent.state_schema if isinstance(self.agent, ThreadedAgent) else EMPTY

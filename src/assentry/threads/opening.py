@@ -153,7 +153,7 @@ class Opening:
         return await self.store.decide_all(record.id, choose, by="user", say=said, known=stored)
 
     async def _begin(self, follows: str | None, items: Any, update: Raw) -> Opened:
-        number = _number(self.thread, follows) + 1 if follows is not None else 1
+        number = run_number(self.thread, follows) + 1 if follows is not None else 1
         run = f"{self.thread}:{number}"
         place = self.place._replace(run=run, thread=self.thread, follows=follows, update=update)
         turns = self.setup.max_turns if self.limit is None else self.limit
@@ -219,8 +219,6 @@ def thread_of(config: Any) -> str:
             'Say which thread: config={"configurable": {"thread_id": "..."}}, a text of your own; '
             f"got {described(config)}."
         )
-    if options.get("checkpoint_id") is not None:
-        raise UsageError("A thread goes on where it stands, and cannot go back to a checkpoint_id; leave it out.")
     return thread
 
 
@@ -237,12 +235,18 @@ def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
     return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 
-def _number(thread: str, run_id: str) -> int:
-    """Return the number of a run in its thread, from 1 on."""
+def find_run_number(thread: str, run_id: str) -> int | None:
+    """Return the number of a run in its thread, from 1 on; None if no agent with threads has begun it."""
     number = run_id.removeprefix(f"{thread}:")
-    if not number.isascii() or not number.isdigit():
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def run_number(thread: str, run_id: str) -> int:
+    """Return the number of a run in its thread, or raise `UsageError` if no agent with threads has begun it."""
+    number = find_run_number(thread, run_id)
+    if number is None:
         raise UsageError(
             f"The last run of thread {thread!r:.80} is {run_id!r:.80}, which no agent with threads has begun; say this "
             "on another thread."
         )
-    return int(number)
+    return number

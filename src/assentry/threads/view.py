@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from ..core import facts as f
 from ..core.run import Run, Turn
-from ..core.transcript import Item, items_in, kept_items, output_item, output_text
+from ..core.transcript import GIVEN, Item, items_in, kept_items, output_item, output_text
 from ..runtime.tool_pause import asked_at, kept_replies
 from .message import Message
 from .message_items import (
@@ -130,6 +130,15 @@ def edited_messages(
         if kind == "put" and id in by_id:
             out.append(by_id[id])
     return out, [each for each in made if each.id not in placed]
+
+
+def is_forked_inside(run: Run) -> bool:
+    """Return True if a run is a fork whose conversation ends with the outputs of calls: the agent has begun before."""
+    if run.began is None or run.began.forked is None:
+        return False
+    said = next((each for each in (*run.entries, *run.unheard) if type(each) is f.Said), None)
+    items = kept_items(said) if said is not None else []
+    return bool(items) and items[-1].get("type") in GIVEN
 
 
 def items_by_message(runs: Iterable[Run]) -> dict[str, list[Item]]:
