@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assentry import Conflict, FunctionTool, InvalidDecision, InvalidDefinition, Respond, UsageError, function_tool
+from assentry import (
+    Conflict,
+    FunctionTool,
+    HostedMCPTool,
+    InvalidDecision,
+    InvalidDefinition,
+    Respond,
+    UsageError,
+    function_tool,
+)
 from assentry.errors import InvalidInput
 from assentry.testing import call
 from assentry.threads import (
@@ -14,6 +23,7 @@ from assentry.threads import (
     AgentState,
     AIMessage,
     Command,
+    ExtendedModelResponse,
     HumanInTheLoopMiddleware,
     HumanMessage,
     InMemorySaver,
@@ -28,6 +38,8 @@ from assentry.threads import (
     before_agent,
     before_model,
     create_agent,
+    dynamic_prompt,
+    hook_config,
     interrupt,
     wrap_model_call,
     wrap_tool_call,
@@ -319,7 +331,12 @@ async def test_the_system_prompt_may_be_changed_as_a_message(given: Any) -> None
         seen.append(request.system_message)
         return handler(request.override(system_message=given))
 
-    agent, _ = office("ok", middleware=[brief, brief], system_prompt="Be long.")
+    @wrap_model_call
+    def look(request: Any, handler: Any) -> Any:
+        seen.append(request.system_message)
+        return handler(request)
+
+    agent, _ = office("ok", middleware=[brief, look], system_prompt="Be long.")
     await agent.ainvoke(say("a"), thread())
     assert seen == [SystemMessage("Be long."), given and SystemMessage("Be brief.")]
     assert requests(agent)[0].instructions == (given and "Be brief.")
@@ -351,13 +368,20 @@ async def test_a_model_of_another_library_is_refused() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
-async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": "Be brief."}, "no 'prompt' that could be changed; it has model, messages,"),
+        ({"response_format": int}, "may leave out the response_format of a request, and not replace it"),
+    ],
+)
+async def test_what_a_request_does_not_have_cannot_be_changed(changes: Any, words: str) -> None:
     @wrap_model_call
     def other(request: Any, handler: Any) -> Any:
-        return handler(request.override(response_format=int))
+        return handler(request.override(**changes))
 
     agent, _ = office("ok", middleware=[other])
-    with pytest.raises(UsageError, match="no 'response_format' that could be changed; it has messages,"):
+    with pytest.raises(UsageError, match=words):
         await agent.ainvoke(say("a"), thread())
 
 
@@ -1156,3 +1180,115 @@ async def test_a_call_whose_output_a_middleware_leaves_out_moves_nothing_that_wa
     await agent.ainvoke(say("go on"), thread())
     heard = requests(agent)[-1].input
     assert [item.get("call_id") or item["role"] for item in heard] == ["user", "second", "second", "assistant", "user"]
+
+
+# -- today's forms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_a_prompt_may_be_made_for_each_request(awaits: bool) -> None:
+    def prompt(request: Any) -> Any:
+        return f"There are {len(request.messages)} messages."
+
+    async def later(request: Any) -> Any:
+        return SystemMessage([{"type": "text", "text": prompt(request)}])
+
+    agent, _ = office("ok", "ok", middleware=[dynamic_prompt(later if awaits else prompt)], system_prompt="Be long.")
+    await agent.ainvoke(say("a"), thread())
+    await agent.ainvoke(say("b"), thread())
+    assert [each.instructions for each in requests(agent)] == ["There are 1 messages.", "There are 3 messages."]
+
+
+async def test_a_prompt_that_is_none_is_refused() -> None:
+    @dynamic_prompt
+    def prompt(request: Any) -> Any:
+        return None
+
+    agent, _ = office("ok", middleware=[prompt])
+    with pytest.raises(UsageError, match="gives the system prompt"):
+        await agent.ainvoke(say("a"), thread())
+
+
+async def test_hooks_may_say_where_they_jump() -> None:
+    class Stop(AgentMiddleware):
+        @hook_config(can_jump_to=["end"])
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            return {"jump_to": "end"}
+
+    agent, _ = office(middleware=[Stop()])
+    assert texts(await agent.ainvoke(say("a"), thread())) == [("human", "a")]
+    with pytest.raises(InvalidDefinition, match="@hook_config: can_jump_to is a list"):
+        hook_config(can_jump_to=["start"])
+
+
+async def test_the_outer_hook_gets_a_response_whatever_the_inner_one_gave() -> None:
+    seen: list[Any] = []
+
+    @wrap_model_call
+    def outer(request: Any, handler: Any) -> Any:
+        seen.append(handler(request))
+        return seen[0]
+
+    @wrap_model_call
+    async def middle(request: Any, handler: Any) -> Any:
+        seen.append(await handler(request))
+        response = seen.pop()
+        assert isinstance(response, ModelResponse)
+        return ExtendedModelResponse(response)
+
+    @wrap_model_call
+    def inner(request: Any, handler: Any) -> Any:
+        return AIMessage("No.")
+
+    agent, _ = office(middleware=[outer, middle, inner])
+    assert texts(await agent.ainvoke(say("a"), thread()))[-1] == ("ai", "No.")
+    assert isinstance(seen[0], ModelResponse)
+
+
+async def test_fields_of_a_request_may_be_assigned() -> None:
+    @wrap_model_call
+    def other(request: Any, handler: Any) -> Any:
+        request.system_prompt = "Be brief."
+        request.messages = [*request.messages, HumanMessage("Hm?")]
+        return handler(request)
+
+    agent, _ = office("ok", middleware=[other], system_prompt="Be long.")
+    await agent.ainvoke(say("a"), thread())
+    [asked] = requests(agent)
+    assert asked.instructions == "Be brief."
+    assert [each["content"] for each in asked.input] == ["a", "Hm?"]
+
+
+async def test_a_middleware_is_given_once() -> None:
+    with pytest.raises(InvalidDefinition, match="'noted' is given twice"):
+        office(middleware=[noted := before_model(lambda state, runtime: None, name="noted"), noted])
+
+
+async def test_middleware_that_rewrites_messages_does_not_lose_a_hosted_request() -> None:
+    config = {
+        "type": "mcp",
+        "server_label": "git",
+        "server_url": "https://mcp.example/sse",
+        "require_approval": "always",
+    }
+    request = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "git",
+        "name": "search",
+        "arguments": '{"q": "x"}',
+    }
+
+    @wrap_model_call
+    def hidden(request: Any, handler: Any) -> Any:
+        first, *rest = request.messages
+        return handler(request.override(messages=[HumanMessage(f"{first.text} (in short)"), *rest]))
+
+    model = Paired([[request], "Found."])
+    agent = create_agent(model, [HostedMCPTool(config)], middleware=[hidden], checkpointer=InMemorySaver())
+    assert (await agent.ainvoke(say("Find it."), thread()))["__interrupt__"]
+    result = await agent.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert texts(result)[-1] == ("ai", "Found.")
+    told, asked, answered = model.requests[1].input
+    assert told["content"] == "Find it. (in short)"
+    assert asked["id"] == answered["approval_request_id"] == "mcpr_1"

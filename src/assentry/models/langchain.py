@@ -7,7 +7,7 @@ arguments are kept as they came, and given back to it unchanged.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import AssentryError, ModelFailed, UsageError
+from .bound_chat import bind_inside, chat_model_in, retries, takes_config
 from .failure import is_passing, status_failure, stream_failure, without_secrets
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, chat_messages, chat_tool
 from .wire import OPENAI_SETTINGS, ItemDraft, call_ids, check_supported, chosen_tool, settings_as_named
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
 WHERE = "A chat model of LangChain"
@@ -48,17 +48,38 @@ OWN_IDS = ("run-", "lc_run-")
 """The beginnings of ids that LangChain makes up itself."""
 
 
+class ChatRequest(ModelRequest, frozen=True):
+    """A request that also has the conversation as LangChain's messages, which the chat model gets as they are."""
+
+    messages: Sequence[Any] = ()
+    config: Any = None
+    """The config that the thread was invoked with, for a model that is chosen by it."""
+
+
+class ChatResponse(ModelResponse):
+    """The reply to a `ChatRequest`: `message` is the reply as LangChain's message."""
+
+    message: Any = None
+    output_given: bool = False
+    """True if the final output was given by a tool, so that it is not the text of the message."""
+
+
 class LangChainModel:
     """A LangChain chat model as a model; `Agent`, `RunConfig` and `create_agent` make it from a `BaseChatModel`."""
 
     provider = "langchain"
     """The provider's name in traces."""
+    takes_messages = True
+    """True: in a thread the model is asked with a `ChatRequest`."""
 
-    def __init__(self, chat_model: BaseChatModel) -> None:
-        named = (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))
-        self.name = next((name for name in named if isinstance(name, str) and name), type(chat_model).__name__)
+    def __init__(self, chat_model: Any) -> None:
+        inner = chat_model_in(chat_model)
+        named = (getattr(inner, name, None) for name in ("model_name", "model", "model_id"))
+        self.name = next((name for name in named if isinstance(name, str) and name), type(inner).__name__)
         """The model's name."""
         self._chat = chat_model
+        self._retries = retries(chat_model)
+        self._takes_config = takes_config(chat_model)
 
     def __repr__(self) -> str:
         return f"LangChainModel({type(self._chat).__name__}, {self.name!r})"
@@ -67,12 +88,16 @@ class LangChainModel:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes LangChain's stream."""
         check_supported(WHERE, request, UNKNOWN)
         output = _output_name(request)
-        asked = [_message(each) for each in chat_messages(request, DIALECT)]
+        whole = isinstance(request, ChatRequest)
+        if isinstance(request, ChatRequest):
+            asked = list(request.messages)
+        else:
+            asked = [_message(each) for each in chat_messages(request, DIALECT)]
         settings = request.settings
         arguments = {**settings_as_named(settings, SAME), **(settings.extra_args or {})}
-        reply = LangChainReply(self.name, call_ids(request), output)
+        reply = LangChainReply(self.name, call_ids(request), output, whole=whole)
         try:
-            chunks = self._bind_tools(request, output).astream(asked, **arguments)
+            chunks = self._chunks(request, output, asked, arguments)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     for event in reply.take(chunk):
@@ -85,6 +110,18 @@ class LangChainModel:
         for draft in reply.drafts:
             yield draft.done()
         yield response
+
+    async def _chunks(self, request: ModelRequest, output: str | None, asked: Any, more: Any) -> AsyncGenerator[Any]:
+        """Yield the chunks of the reply; the whole message at once if the runnable around the model asks again."""
+        chat = self._bind_tools(request, output)
+        if self._takes_config and isinstance(request, ChatRequest):
+            more = {**more, "config": {"configurable": dict((request.config or {}).get("configurable") or {})}}
+        if self._retries:
+            yield await chat.ainvoke(asked, **more)
+            return
+        async with aclosing(chat.astream(asked, **more)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def _bind_tools(self, request: ModelRequest, output: str | None) -> Any:
         """Return the chat model with the tools; the final output, if it has a schema, is given by a tool, too."""
@@ -100,10 +137,10 @@ class LangChainModel:
         if request.settings.parallel_tool_calls is not None:
             more["parallel_tool_calls"] = request.settings.parallel_tool_calls
         try:
-            return self._chat.bind_tools(tools, **more)
+            return bind_inside(self._chat, lambda chat: chat.bind_tools(tools, **more))
         except NotImplementedError as error:
             raise UsageError(
-                f"The chat model {type(self._chat).__name__} takes no tools, and needs them for an agent with tools or "
+                f"The chat model {self.name} takes no tools, and needs them for an agent with tools or "
                 "an output_type; give the agent another model."
             ) from error
 
@@ -158,8 +195,10 @@ def _chat_failure(name: str, error: Exception) -> ModelFailed:
 class LangChainReply(ChatReply):
     """A reply that is put together from LangChain's message chunks."""
 
-    def __init__(self, name: str, used: set[str], output: str | None) -> None:
+    def __init__(self, name: str, used: set[str], output: str | None, *, whole: bool = False) -> None:
         super().__init__(name, used, DIALECT)
+        self._whole = whole
+        """True if the reply is a `ChatResponse`, whose message has what the items cannot hold."""
         self._output = output
         """The name of the tool that gives the final output."""
         self._giving: set[Any] = set()
@@ -170,6 +209,8 @@ class LangChainReply(ChatReply):
     def take(self, chunk: AIMessage) -> Iterator[Item]:
         """Yield the events that show a message chunk."""
         self._chunks.append(chunk)
+        if self._whole and chunk.id and len(self._chunks) == 1:
+            yield {"type": "response.created", "response": {"id": chunk.id}}
         content = [chunk.content] if isinstance(chunk.content, str) else chunk.content
         for block in content:
             yield from self.grow(_block_delta(block))
@@ -189,6 +230,8 @@ class LangChainReply(ChatReply):
         self.id = whole.id
         self.usage = _usage(whole)
         self._keep_whole(whole)
+        if self._whole and not self.drafts:
+            self._begin("text")  # a message without text and calls is a message, too
         if reason == "refusal":  # nothing that was said before counts, calls least of all
             text = "".join(draft.text for draft in self.drafts if draft.kind == "text")
             self.drafts, self.more = [ItemDraft("refusal", 0, DIALECT)], {}
@@ -196,11 +239,16 @@ class LangChainReply(ChatReply):
         spoken = self._open.get("text")
         if self._given is not None and spoken is not None:
             spoken.kind = "reasoning"  # words beside the final output are no part of it
-        return super().response()
+        made = super().response()
+        if not self._whole:
+            return made
+        return ChatResponse(made.output, made.usage, made.response_id, whole, self._given is not None)
 
     def _keep_whole(self, whole: AIMessage) -> None:
         for draft in self.drafts:
             draft.wire.pop("field", None)
+        if self._whole:
+            return
         more = {k: v for k, v in whole.additional_kwargs.items() if k not in ("tool_calls", "function_call", "refusal")}
         kept = {"content": whole.content if isinstance(whole.content, list) else None, "additional_kwargs": more}
         self.more = {name: value for name, value in kept.items() if value}
@@ -226,6 +274,8 @@ def _block_delta(block: Any) -> Item:
         return {"content": block}
     if block.get("type") == "text":
         return {"content": block.get("text")}
+    if block.get("type") == "refusal":
+        return {"refusal": block.get("refusal")}
     thought = block.get("thinking") or block.get("reasoning")
     return {"reasoning": thought} if isinstance(thought, str) else {}
 

@@ -15,6 +15,7 @@ from ..core import allowed
 from ..core.wording import described
 from ..errors import InvalidDefinition
 from .agents_sdk import AgentsSDKModel, is_sdk_model
+from .bound_chat import kinds_of
 from .model import Model
 
 Provider = Callable[[str], Model]
@@ -103,8 +104,7 @@ def adapt_model(given: Any) -> Any:
     """
     if is_sdk_model(given) and (not is_model(given) or getattr(given, "answers_itself", False)):
         return AgentsSDKModel(given)
-    kinds = [(each.__name__, each.__module__.partition(".")[0]) for each in type(given).__mro__]
-    if ("BaseChatModel", "langchain_core") not in kinds:
+    if "Runnable" not in kinds_of(given):
         return given
     from .langchain import LangChainModel
 

@@ -38,6 +38,9 @@ class ModelLayer:
     is the reply. A question goes through the hook, which also keeps the model's replies while the question is open.
     """
 
+    repeats: bool = False
+    """True if a failed reply may be made again as the settings say: no code of the user's is around the model."""
+
     @property
     def name(self) -> str:
         """The model's name."""

@@ -39,6 +39,8 @@ log = logging.getLogger("assentry")
 
 OURS = "assent:"
 """The prefix of step names that are reserved for the runtime."""
+KEPT = "kept reply"
+"""The name of a call that keeps the model's replies after an exception; it is refused at once, and never runs."""
 ANEW = " this where something else was asked, and answered, before; that answer counts for nothing."
 """The end of a question's reason if code asks something else than it asked before."""
 
@@ -317,9 +319,12 @@ class Hook:
     A hook's question records the model's replies so far in the journal. When the hook is entered again, it gets those
     replies, so that the model is not called again, and the answers since the last recorded reply, in their order. It
     also gets the same input as on its first entry; later input is for the next reply.
+
+    Replies are recorded, too, if the code after the model raises an exception: it is entered again with them, as long
+    as nothing else was said.
     """
 
-    __slots__ = ("_asks", "_calls", "_journal", "_replies", "path", "pending", "reviewers", "saw")
+    __slots__ = ("_asks", "_calls", "_journal", "_kept", "_replies", "keeps", "path", "pending", "reviewers", "saw")
 
     def __init__(self, journal: Journal, path: tuple[str, ...], saw: int, reviewers: tuple[str, ...] = ()) -> None:
         self._journal = journal
@@ -333,6 +338,10 @@ class Hook:
         self._replies: list[Any] = []
         """The model's replies since the last question."""
         self._asks = 0
+        self._kept = kept_replies(run)
+        """The replies that the code after the model was left with by an exception, and the questions before them."""
+        self.keeps = False
+        """True if an exception of the code after the model leaves the replies to be kept."""
         self.pending: tuple[f.Proposed, f.Asked] | None = None
         """The unanswered question that the hook stopped at."""
 
@@ -343,7 +352,10 @@ class Hook:
 
     def recorded_reply(self) -> Any:
         """Return the recorded reply of the model at this point; None if the model was not called yet."""
-        kept = decode(self._calls[self._asks].args)["replies"] if self._asks < len(self._calls) else ()
+        if self._asks < len(self._calls):
+            kept = decode(self._calls[self._asks].args)["replies"]
+        else:
+            kept = self._kept["replies"] if self._kept.get("asks") == self._asks else ()
         if len(self._replies) >= len(kept):
             return None
         self._replies.append(kept[len(self._replies)])
@@ -352,6 +364,19 @@ class Hook:
     def keep(self, reply: Any) -> None:
         """Keep a reply, as JSON, for the question that the hook may ask."""
         self._replies.append(reply)
+
+    def kept_facts(self) -> tuple[f.AnyFact, ...]:
+        """Return the facts that keep the replies after an exception; none if they are kept already."""
+        run, now, path = self._journal.run.at(self.path), self._journal.now(), self.path
+        kept = {"replies": self._replies, "asks": self._asks, "said": run.said}
+        if not self.keeps or not self._replies or kept == self._kept:
+            return ()
+        call = f"c{len(run.calls) + 1}"
+        return (
+            f.Proposed(f.Call(call, KEPT, 0, "hook"), output_json(kept)[0], self.saw, at=now, path=path),
+            f.Refused(call, "runtime", message="The code after the model raised an exception.", at=now, path=path),
+            f.Told(call, at=now, path=path),
+        )
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
@@ -429,6 +454,15 @@ def _hook_calls(run: Run) -> list[CallState]:
         upto = (n for n, old in enumerate(standing) if old.question is not None and old.question.id == void)
         standing = [*standing[: next(upto, None)], state]
     return standing
+
+
+def kept_replies(run: Run) -> dict[str, Any]:
+    """Return what the code after the model was left with by an exception; empty if anything was said since."""
+    last = run.entries[-1] if run.entries else None
+    if type(last) is not Turn or type(last.reply) is not f.Proposed or last.reply.proposal.tool != KEPT:
+        return {}
+    kept: dict[str, Any] = decode(last.reply.args)
+    return kept if kept["said"] == run.said else {}
 
 
 def _warn(who: str, before: f.Asked | None) -> None:

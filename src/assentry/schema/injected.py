@@ -25,7 +25,12 @@ CONFIG: Final = ("langchain_core.runnables.config", "RunnableConfig")
 CALL_ID: Final = ("langchain_core.tools.base", "InjectedToolCallId")
 PACKAGES: Final = ("langchain", "langchain_classic", "langchain_core", "langgraph", "langgraph_sdk")
 """Packages whose types are injected into tools, or are live objects. A new one of theirs is refused unseen."""
-DATA: Final = ("langchain_core.documents", "langchain_core.load", "langchain_core.messages")
+DATA: Final = (
+    "langchain.agents.middleware.todo",
+    "langchain_core.documents",
+    "langchain_core.load",
+    "langchain_core.messages",
+)
 """Modules of these packages whose types are data, which a model may write."""
 CONTEXTS: Final = frozenset(
     {

@@ -30,11 +30,13 @@ from .middleware import (
     after_model,
     before_agent,
     before_model,
+    dynamic_prompt,
+    hook_config,
     wrap_model_call,
     wrap_tool_call,
 )
 from .middleware_context import AgentState, ExecutionInfo, Runtime, ToolCallRequest, get_stream_writer
-from .model import ModelRequest, ModelResponse
+from .model_request import ExtendedModelResponse, ModelCallResult, ModelRequest, ModelResponse
 from .response_format import AutoStrategy, ProviderStrategy, ToolStrategy
 from .review import (
     Action,
@@ -108,6 +110,7 @@ __all__ = [
     "DecisionType",
     "EditDecision",
     "ExecutionInfo",
+    "ExtendedModelResponse",
     "GraphOutput",
     "GraphRunStream",
     "HITLDecision",
@@ -126,6 +129,7 @@ __all__ = [
     "MemorySaver",
     "Message",
     "MessagesStreamPart",
+    "ModelCallResult",
     "ModelRequest",
     "ModelResponse",
     "OmitFromInput",
@@ -162,7 +166,9 @@ __all__ = [
     "before_agent",
     "before_model",
     "create_agent",
+    "dynamic_prompt",
     "get_stream_writer",
+    "hook_config",
     "interrupt",
     "tool",
     "wrap_model_call",

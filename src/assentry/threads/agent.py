@@ -73,7 +73,7 @@ from .stream import Chunk, Mode, ThreadStream
 from .stream_part import GraphOutput
 from .threaded_agent import ThreadedAgent
 from .tool_result import command_from
-from .view import view_of
+from .view import kept_messages, view_of
 
 MAX_TURNS = 25
 GO_ON = (
@@ -114,6 +114,15 @@ class ThreadAgent:
         serializer = schema.save if schema is not None else None
         config = RunConfig(release=agent.nested_release or "batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.agent.name
+
+    def __call__(self, input: Any, config: Mapping[str, Any] | None = None) -> Any:
+        """Call `invoke`, so that an agent can be a part of a chain of LangChain: `prompt | agent | parse`."""
+        return self.invoke(input, config)
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -643,7 +652,9 @@ class ThreadAgent:
     def _show(self, runs: Sequence[Run]) -> dict[str, Any]:
         """Return the state after consecutive runs in the public form."""
         run = runs[-1]
-        state = self.agent.show_state(view_of(runs))
+        view = view_of(runs)
+        view.messages += kept_messages(run)
+        state = self.agent.show_state(view)
         state = {"messages": state.pop("messages"), **self.agent.state_schema.output(state)}
         if run.open and (waiting := interrupts(run, self._prefix_at, self._tool_at)):
             if self.store is None:

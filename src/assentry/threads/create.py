@@ -17,10 +17,11 @@ from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from .agent import MAX_TURNS, ThreadAgent
 from .call_option import check_no_breakpoint
-from .foreign import is_langchain
+from .foreign import is_langchain, is_langchain_kind, langchain_bases
 from .human_in_the_loop import HumanInTheLoopMiddleware
 from .injection import recognize
 from .message import SystemMessage
+from .message_items import given_message
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
 from .response_format import read_response_format
@@ -43,7 +44,7 @@ def create_agent(
     context_schema: Any = None,
     store: Any = None,
     model_settings: ModelSettings | None = None,
-    name: str = "agent",
+    name: str | None = None,
     max_turns: int = MAX_TURNS,
     debug: bool = False,
     interrupt_before: Sequence[str] | None = None,
@@ -68,7 +69,7 @@ def create_agent(
             resume the saved context is converted again.
         store: A store across threads, such as LangGraph's `InMemoryStore()`, for tools and hooks as `runtime.store`.
         model_settings: Settings for the model calls.
-        name: The agent's name in the store.
+        name: The agent's name in the store, "agent" if there is none, and of its model's messages.
         max_turns: The number of model calls allowed in one run.
         debug: True to print the updates and the state of each run.
         interrupt_before: Only None or an empty list; use a `HumanInTheLoopMiddleware`.
@@ -84,23 +85,27 @@ def create_agent(
         )
     allowed.check_option("create_agent", "debug", debug, allowed.BOOL)
     asked = model_from("create_agent", model)
-    around = checked_middleware(middleware)
+    around = checked_middleware(_adapted(middleware))
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
     allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
-    hooked = HookedModel(asked, around)
+    hooked = HookedModel(asked, around, asked if isinstance(model, str) else model, response_format)
+    told = _told(system_prompt)
     state_schemas = [*(each.state_schema for each in around), state_schema]
     format = read_response_format(response_format)
     every = [*_all_tools(tools, around, gates), *format.tools]
     ending = [each.name for each in format.tools]
     direct = [each.name for each in every if isinstance(each, WrappedTool) and each.return_direct]
     agent = ThreadedAgent(
-        name,
-        system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
+        "agent" if name is None else name,
+        None if told is None else str(told.text),
         every,
-        hooked if any(hooked.hooks.values()) else asked,
+        hooked if not hooked.repeats or name is not None or getattr(asked, "takes_messages", False) else asked,
         output_type=format.output_type,
+        names_messages=name is not None,
+        system_message=told if told is not None and not isinstance(told.content, str) else None,
+        speaks_langchain=_is_langchain(model, tools, middleware, system_prompt, state_schema, response_format),
         **(gates[0].agent_options() if gates else {}),
         state_schema=StateSchema(each for each in state_schemas if each is not None),
         tool_use_behavior={"stop_at_tool_names": ending + direct} if ending or direct else "run_llm_again",
@@ -109,9 +114,6 @@ def create_agent(
         ending=frozenset(ending),
         make_tool=functools.partial(_add_tool, around, gates, checkpointer is not None),
         memory=_memory(store),
-        speaks_langchain=any(
-            is_langchain(each) for given in (tools, *(each.tools for each in around)) for each in given or ()
-        ),
         model_settings=_settings(model_settings, ending),
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
@@ -122,11 +124,64 @@ def create_agent(
     return made
 
 
+def _is_langchain(model: Any, tools: Any, middleware: Any, *others: Any) -> bool:
+    """Return True if the agent was given anything of LangChain's, so that it speaks LangChain's messages."""
+    around = middleware if isinstance(middleware, list | tuple) else ()
+    sources = (tools, around, *(getattr(each, "tools", None) for each in around))
+    listed = [each for some in sources if isinstance(some, list | tuple) for each in some]
+    return any(map(is_langchain_kind, (model, *listed, *others)))
+
+
+def _adapted(given: Any) -> Any:
+    """Return the middleware, with LangChain's as ours."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [_adapt(each) if is_langchain(each) and not isinstance(each, AgentMiddleware) else each for each in given]
+
+
+def _adapt(given: Any) -> Any:
+    kind: type = type(given)
+    bases = langchain_bases(kind)
+    if "langchain.agents.middleware.human_in_the_loop.HumanInTheLoopMiddleware" in bases:
+        return _gate_of(given)
+    if "langchain.agents.middleware.types.AgentMiddleware" not in bases:
+        return given
+    if "langchain.agents.middleware.provider_tool_search.ProviderToolSearchMiddleware" in bases:
+        raise InvalidDefinition(
+            "ProviderToolSearchMiddleware changes the definitions of tools in each request, for the provider to look "
+            "for them; here a tool is offered as it is judged. Use LLMToolSelectorMiddleware, which chooses tools."
+        )
+    from .langchain.middleware import LangChainMiddleware
+
+    return LangChainMiddleware(given)
+
+
+def _gate_of(given: Any) -> HumanInTheLoopMiddleware:
+    """Return LangChain's human-in-the-loop middleware as ours: a gate that nothing passes."""
+    if type(given).__module__.partition(".")[0] != "langchain":
+        raise InvalidDefinition(
+            f"{type(given).__name__} is a subclass of LangChain's HumanInTheLoopMiddleware, whose code would not be "
+            "asked here; use the HumanInTheLoopMiddleware of assentry.threads, and hooks beside it."
+        )
+    options = ("description_prefix", "edit_notice", "interrupt_mode")
+    kept = {name: getattr(given, name) for name in options if hasattr(given, name)}
+    return HumanInTheLoopMiddleware(given.interrupt_on, **kept)
+
+
+def _told(given: Any) -> SystemMessage | None:
+    """Return the system prompt as a message, or raise `InvalidDefinition`."""
+    if given is None or isinstance(given, str):
+        return None if given is None else SystemMessage(given)
+    if not isinstance(given, SystemMessage):
+        raise InvalidDefinition(f"create_agent: system_prompt is text or a SystemMessage, got {described(given)}.")
+    made: Any = given_message(given)
+    return made  # type: ignore[no-any-return]
+
+
 def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
     """Return the tools of the agent and of its middleware, with the approval rules and the hooks around them."""
-    tools = _tools("tools", given)
-    for each in around:
-        tools += _tools(f"{type(each).__name__}.tools", each.tools)
+    tools = [tool for each in around for tool in _tools(f"{each.name}.tools", each.tools)]
+    tools += _tools("tools", given)
     for gate in gates:
         tools = gate.apply(tools, dynamic=any(map(_may_add_tools, around)))
     return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]

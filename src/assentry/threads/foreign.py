@@ -34,6 +34,16 @@ def is_langchain(value: Any) -> bool:
     return bool(langchain_bases(kind))
 
 
+def is_langchain_kind(given: Any) -> bool:
+    """Return True for an instance of a class of LangChain's, and for such a class itself, such as a state schema."""
+    if not isinstance(given, type):
+        return is_langchain(given)
+    if langchain_bases(given):
+        return True
+    # the bases of a TypedDict are not in its method resolution order
+    return any(is_langchain_kind(base) for base in getattr(given, "__orig_bases__", ()) if isinstance(base, type))
+
+
 def is_graph_command(value: Any) -> bool:
     """Return True if a value is a `Command` of LangGraph."""
     kind: type = type(value)

@@ -155,7 +155,8 @@ class ForkDraft:
             assert isinstance(said, AIMessage)
             open_ = _unanswered(self.messages)
             kept = [call for call in said.tool_calls if call.get("id") not in open_]
-            self.messages[place] = replace(said, tool_calls=kept, invalid_tool_calls=[])
+            left = [replace(said, tool_calls=kept, invalid_tool_calls=[])] if kept or said.content else []
+            self.messages[place : place + 1] = left
 
     @property
     def calls(self) -> list[str]:

@@ -16,7 +16,7 @@ from ..core.transcript import (
 )
 from ..core.wording import described, holds
 from ..errors import InvalidInput, UsageError
-from .foreign import message_names
+from .foreign import is_langchain_message, message_names
 
 ToolCall = dict[str, Any]
 """A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
@@ -68,6 +68,8 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """Data of a provider beside the content."""
     response_metadata: dict[str, Any] = {}
     """What the provider says of the reply, such as the reason why it ended."""
+    extra: dict[str, Any] = {}
+    """Fields of a message of LangChain that messages do not have here."""
 
     @property
     def text(self) -> str:
@@ -79,6 +81,16 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
         """The content as a list of blocks, each with its `type`."""
         parts = [self.content] if isinstance(self.content, str) else self.content
         return [_block(part) for part in parts if part != ""]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with a message of the same class, ours or LangChain's."""
+        if type(other) is type(self):
+            return bool(super().__eq__(other))
+        if not is_langchain_message(other) or type(other).__name__ != type(self).__name__:
+            return NotImplemented
+        own = [name for name in self.__struct_fields__ if name != "extra"]
+        theirs: Any = other
+        return self.extra == (theirs.model_extra or {}) and all(getattr(self, n) == getattr(theirs, n) for n in own)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Iterate over pairs of a field and its value, so that `dict(message)` and JSON encoders read a message."""
@@ -187,6 +199,8 @@ class AIMessageChunk(AIMessage):
     type: ClassVar[str] = "AIMessageChunk"
     tool_call_chunks: list[dict[str, Any]] = []
     """Parts of calls: the first part of a call has its name and id, and all parts of a call have the same `index`."""
+    chunk_position: Literal["last"] | None = None
+    """"last" for the last part of a message."""
 
     def __add__(self, other: Any) -> AIMessageChunk:
         if not isinstance(other, AIMessageChunk):
@@ -201,8 +215,14 @@ class AIMessageChunk(AIMessage):
             invalid_tool_calls=[*self.invalid_tool_calls, *other.invalid_tool_calls],
             usage_metadata=_summed(self.usage_metadata, other.usage_metadata),
             response_metadata={**self.response_metadata, **other.response_metadata},
+            additional_kwargs={**self.additional_kwargs, **other.additional_kwargs},
             tool_call_chunks=chunks,
+            chunk_position=other.chunk_position,
         )
+
+    def whole(self) -> AIMessage:
+        """Return the message that the parts so far make."""
+        return AIMessage(**{name: getattr(self, name) for name in AIMessage.__struct_fields__})
 
 
 def _put_together(one: Any, other: Any) -> Any:
@@ -312,8 +332,8 @@ FIELDS = ("content", "additional_kwargs", "response_metadata", "type", "name", "
 
 
 def _dumped(message: Message) -> dict[str, Any]:
-    own = [name for name in message.__struct_fields__ if name not in FIELDS]
-    return {name: getattr(message, name) for name in (*FIELDS, *own)}
+    own = [name for name in message.__struct_fields__ if name not in (*FIELDS, "extra")]
+    return {**{name: getattr(message, name) for name in (*FIELDS, *own)}, **message.extra}
 
 
 def chosen_fields(whose: str, fields: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

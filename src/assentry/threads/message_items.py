@@ -33,7 +33,17 @@ from ..ids import new_id
 from ..runtime.session_sync import accepted_items
 from ..runtime.value import output_json
 from .foreign import is_langchain_message
-from .message import AIMessage, HumanMessage, Message, SystemMessage, ToolCall, ToolMessage, message, tool_call
+from .message import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    message,
+    tool_call,
+)
 
 # -- from a run -----------------------------------------------------------------------------------
 
@@ -54,8 +64,8 @@ def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
         return []
     out = messages_from(decode(reply.items), id)
     last = out[-1] if out else None
-    if type(last) is AIMessage and reply.usage:
-        used = usage_of(reply)
+    used = usage_of(reply) if type(last) is AIMessage and last.usage_metadata is None else None
+    if type(last) is AIMessage and used is not None and used.total_tokens:
         last.usage_metadata = {
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,
@@ -94,12 +104,25 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     for known, group in groups_of(items):
         own = known.get("id") or numbered_id(id, len(out))
         made = _input_message(group[0]) or ai_message(group, own)
-        for name in made.__struct_fields__ if known else ():
-            if name in known:
-                setattr(made, name, known[name])
         made.id = own
-        out.append(made)
+        out.append(_with_note(made, known))
     return out
+
+
+def noted_reply(items: Sequence[Item], id: str) -> AIMessage:
+    """Return the items of a model's reply as one message, with what their note keeps."""
+    known = (items[0].get(NOTE) or {}) if items else {}
+    made = ai_message(items, known.get("id") or id)
+    _with_note(made, known)
+    return made
+
+
+def _with_note(made: Message, known: dict[str, Any]) -> Message:
+    """Set the fields of a message that its note keeps."""
+    for name in made.__struct_fields__ if known else ():
+        if name in known:
+            setattr(made, name, known[name])
+    return made
 
 
 def groups_of(items: Sequence[Item]) -> list[tuple[dict[str, Any], list[Item]]]:
@@ -252,12 +275,18 @@ def given_message(given: Any) -> Message:
         from .langchain.message import from_langchain
 
         given = from_langchain(given)
-    return message(given)
+    made = message(given)
+    return made.whole() if isinstance(made, AIMessageChunk) else made
 
 
 def items_of(message: Message) -> list[Item]:
     """Return a message as items; a note on the first item keeps the fields that the items cannot hold."""
-    items = _bare_items(message)
+    return noted_items(_bare_items(message), message)
+
+
+def noted_items(items: Sequence[Item], message: Message) -> list[Item]:
+    """Return the items of a message, with a note on the first one that keeps the fields that they cannot hold."""
+    items = [{name: value for name, value in item.items() if name != NOTE} for item in items]
     if not items:
         return items
     rebuilt = _input_message(items[0]) or ai_message(items, message.id or "")
@@ -300,14 +329,20 @@ def _bare_items(message: Message) -> list[Item]:
     role = "system" if isinstance(message, SystemMessage) else "user"
     content = message.content
     if not isinstance(content, str):
-        if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        if not isinstance(content, list) or not all(isinstance(part, dict | str) for part in content):
             raise InvalidInput(f"A message's content is text or a list of parts, got {described(content)}.")
-        content = [{**part, "type": "input_text"} if part.get("type") == "text" else part for part in content]
+        content = [_input_part(part) for part in content]
     return [{"role": role, "content": content}]
 
 
+def _input_part(part: Any) -> Item:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {**part, "type": "input_text"} if part.get("type") == "text" else part
+
+
 def _spoken(message: AIMessage) -> list[Item]:
-    if not message.text:
+    if not message.text and message.tool_calls:
         return []
     content = [{"type": "output_text", "text": message.text, "annotations": []}]
     return [{"type": "message", "role": "assistant", "content": content}]

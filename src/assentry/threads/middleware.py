@@ -17,6 +17,7 @@ from ..core.wording import described
 from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
 from ..runtime.sync import RunLoop
+from .message import SystemMessage
 from .middleware_context import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
@@ -97,6 +98,9 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
         for name in HOOKS:
             hook = hook_of(each, name)
             allowed.check_option(each.name, name, hook, allowed.CALLABLE.or_none)
+    for number, each in enumerate(listed):
+        if any(each is other for other in listed[:number]):
+            raise InvalidDefinition(f"The middleware {each.name!r} is given twice; remove one, or make another.")
     return listed
 
 
@@ -111,11 +115,11 @@ async def call_hook(hook: Callable[..., Any], *args: Any) -> Any:
 def nest_hooks(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
     """Wrap hooks around a handler; the first hook is outermost."""
     for hook in reversed(hooks):
-        inner = functools.partial(_around, hook, inner)
+        inner = functools.partial(call_around, hook, inner)
     return inner
 
 
-async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
+async def call_around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
     """Call a hook with its handler. The handler is valid until the hook returns."""
     run_loop = RunLoop()
     tasks: set[asyncio.Task[Any]] = set()
@@ -197,3 +201,36 @@ wrap_model_call = _decorator("wrap_model_call")
 """Make a middleware from a function `(request, handler)` around each model call."""
 wrap_tool_call = _decorator("wrap_tool_call")
 """Make a middleware from a function `(request, handler)` around each call that may run."""
+
+
+def dynamic_prompt(function: Callable[..., Any] | None = None) -> Any:
+    """Make a middleware from a function of the request that returns the system prompt: text or a `SystemMessage`."""
+    if function is None:
+        return dynamic_prompt
+    allowed.check_option("@dynamic_prompt", "its function", function, allowed.CALLABLE)
+    make: Callable[..., Any] = function
+
+    async def prompted(request: Any, handler: Handler) -> Any:
+        told = await call_hook(make, request)
+        if not isinstance(told, str | SystemMessage):
+            raise UsageError(
+                f"@dynamic_prompt gives the system prompt, text or a SystemMessage; got {described(told)}."
+            )
+        return await handler(request.override(system_message=told))
+
+    return wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+
+
+def hook_config(*, can_jump_to: Sequence[str] | None = None) -> Callable[[F], F]:
+    """Mark a hook of a middleware with the jumps that it may ask for. Jumps need no declaration here."""
+    if can_jump_to is not None and not set(can_jump_to) <= set(JUMPS):
+        raise InvalidDefinition(
+            f'@hook_config: can_jump_to is a list of "end", "model" and "tools"; got {described(can_jump_to)}.'
+        )
+
+    def mark(hook: F) -> F:
+        if can_jump_to is not None:
+            hook.__can_jump_to__ = list(can_jump_to)  # type: ignore[attr-defined]
+        return hook
+
+    return mark

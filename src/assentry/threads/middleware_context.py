@@ -87,12 +87,12 @@ class ToolCallRequest:
         tool_call: dict[str, Any],
         tool: Tool | None,
         state: State | Callable[[], State],
-        runtime: Runtime,
+        runtime: Any,
     ) -> None:
         self.tool_call = tool_call
         self.tool = tool
         self._state = state
-        self.runtime = runtime
+        self._runtime = runtime
 
     @property
     def state(self) -> State:
@@ -101,13 +101,20 @@ class ToolCallRequest:
             self._state = self._state()
         return self._state
 
+    @property
+    def runtime(self) -> Any:
+        """The runtime of the call, a `ToolRuntime`, made on first access; of a rule, a `Runtime`."""
+        if callable(self._runtime):
+            self._runtime = self._runtime()
+        return self._runtime
+
     def override(self, **changes: Any) -> ToolCallRequest:
         """Return a copy with another `tool_call`, `tool`, `state` or `runtime`.
 
         The name in `tool_call` selects the tool. A `tool` is one of the agent's, or one that a middleware has offered
         to the model at run time; a call of another tool than the approved one is judged anew.
         """
-        parts = {"tool_call": self.tool_call, "tool": self.tool, "state": self._state, "runtime": self.runtime}
+        parts = {"tool_call": self.tool_call, "tool": self.tool, "state": self._state, "runtime": self._runtime}
         other = sorted(changes.keys() - parts.keys())
         if other:
             raise UsageError(

@@ -7,8 +7,9 @@ own calls. A hook that asks a person stores the model's replies so far with the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Generic
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -16,12 +17,12 @@ from msgspec.structs import replace
 from ..core import facts as f
 from ..core.digest import parse_object, same
 from ..core.transcript import NOTE, Item, as_function, without, without_notes
-from ..core.wording import described
-from ..definitions.context import RunContextWrapper
+from ..core.wording import described, holds
+from ..definitions.context import THREAD_CONFIG, RunContextWrapper
 from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.delta import as_dict
-from ..models.model import DEFAULT_SETTINGS, MCPToolChoice, Model, ModelSettings
+from ..models.model import Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import adapt_model, is_model
@@ -29,11 +30,24 @@ from ..runtime.layer import LayerReply, ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
+from .foreign import is_langchain_message
 from .langgraph_context import langgraph_context
-from .message import AIMessage, Message, SystemMessage, ToolMessage
-from .message_items import ai_message, as_list, call_item, entries_of, given_message, items_of, numbered_id
-from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks, nodes_of
-from .middleware_context import C, Runtime, runtime_in
+from .message import AIMessage, Message, SystemMessage
+from .message_items import (
+    ai_message,
+    as_list,
+    call_item,
+    entries_of,
+    given_message,
+    items_of,
+    noted_items,
+    noted_reply,
+    numbered_id,
+)
+from .message_order import answered_ids, answered_messages, call_ids_of, messages_in_order
+from .middleware import JUMPS, AgentMiddleware, call_around, call_hook, hooks_of, nodes_of
+from .middleware_context import runtime_in
+from .model_request import ModelRequest, ModelResponse, read_model_result
 from .reply_state import ReplyState
 from .state import EMPTY, State
 from .threaded_agent import ThreadedAgent
@@ -41,43 +55,6 @@ from .view import is_forked_inside, items_by_message, view_of
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
-
-
-class ModelRequest(Struct, Generic[C]):
-    """A request to the model. Change the request with `override`, and pass the result to the handler."""
-
-    messages: list[Message]
-    system_prompt: str | None
-    tools: list[Tool]
-    """The tools that the model is offered. A middleware may offer fewer, and others, which are judged like them."""
-    model: Model
-    state: State
-    runtime: Runtime[C]
-    tool_choice: str | MCPToolChoice | None = None
-    model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
-    """Settings that override the agent's own."""
-
-    @property
-    def system_message(self) -> SystemMessage | None:
-        """The system prompt, as a message."""
-        return None if self.system_prompt is None else SystemMessage(self.system_prompt)
-
-    def override(self, **changes: Any) -> ModelRequest[C]:
-        """Return a copy of the request with these fields changed. `system_message` sets `system_prompt`."""
-        if "system_message" in changes:
-            said = changes.pop("system_message")
-            changes["system_prompt"] = said.text if isinstance(said, SystemMessage) else said
-        other = sorted(changes.keys() - set(self.__struct_fields__))
-        if other:
-            fields = ", ".join(self.__struct_fields__)
-            raise UsageError(f"A request to the model has no {other[0]!r} that could be changed; it has {fields}.")
-        return replace(self, **changes)
-
-
-class ModelResponse(Struct):
-    """The result of a model call: the model's message, and the messages that a middleware adds."""
-
-    result: list[Message]
 
 
 class ReplyUpdates(Struct, frozen=True):
@@ -90,12 +67,18 @@ class ReplyUpdates(Struct, frozen=True):
 class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
-    def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
+    def __init__(
+        self, model: Model, middleware: Sequence[AgentMiddleware], shown: Any = None, response_format: Any = None
+    ) -> None:
         self.inner = model
+        self.response_format = response_format
+        self.shown = model if shown is None else shown
+        """The model as it was given, which requests show."""
         names = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
         self.hooks = {name: hooks_of(middleware, name) for name in names}
         self.nodes = {name: nodes_of(middleware, name) for name in names}
         """The names of the hooks in updates."""
+        self.repeats = not any(self.hooks.values())
 
     @property
     def name(self) -> str:
@@ -183,17 +166,22 @@ class Asking:
 
     def _state(self) -> State:
         """Return the state as hooks see it."""
-        state = self.state.values()
-        messages = self.state.messages
-        shown = self.agent.show_messages(messages) if isinstance(self.agent, ThreadedAgent) else list(messages)
-        return {"messages": shown, **state}
+        return {"messages": self._show(self.state.messages), **self.state.values()}
+
+    def _show(self, messages: Sequence[Message]) -> list[Any]:
+        """Return messages in the classes that the program uses."""
+        return self.agent.show_messages(messages) if isinstance(self.agent, ThreadedAgent) else list(messages)
 
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         for node, hook in zip(self.model.nodes[name], self.model.hooks[name], strict=True):
             state = self._state()
             shown, before = list(state["messages"]), _snapshot(state["messages"])
-            update = await call_hook(hook, state, runtime_in(self.ctx, self.agent))
+            try:
+                update = await call_hook(hook, state, runtime_in(self.ctx, self.agent))
+            except Exception:
+                self.hook.keeps = name.startswith("after_")  # the model need not be asked again
+                raise
             self.hook.still_goes()
             self._take_changes(name, state.get("messages"), shown, before)
             jump = self._take_update(name, node, update)
@@ -216,13 +204,10 @@ class Asking:
 
     def _take_update(self, name: str, node: str, update: Any) -> str | None:
         """Take the update of a hook into the state, and return the jump that it asks for."""
+        update = _read_update(name, update)
         if update is None:
             self.updates.append((node, None))
             return None
-        if not isinstance(update, dict):
-            raise UsageError(
-                f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}.'
-            )
         added = self._add(update.get("messages") or ())
         self.state.put(name, update)
         shown = {key: added if key == "messages" else each for key, each in update.items() if key != "jump_to"}
@@ -247,32 +232,50 @@ class Asking:
     # -- the model ---------------------------------------------------------------------------------
 
     async def _ask(self, request: Request) -> None:
+        state, agent = self._state(), self.agent
+        told = SystemMessage(request.instructions) if request.instructions is not None else None
+        if isinstance(agent, ThreadedAgent) and agent.system_message is not None:
+            told = agent.system_message
         shown = ModelRequest(
-            self._state()["messages"],
-            request.instructions,
-            [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
-            self.model.inner,
-            self._state(),
-            runtime_in(self.ctx, self.agent),
-            request.settings.tool_choice,
+            model=self.model.shown,
+            messages=state["messages"],
+            system_message=None if told is None else self._show([told])[0],
+            tool_choice=request.settings.tool_choice,
+            tools=[tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
+            response_format=self.model.response_format,
+            state={**state, "messages": list(state["messages"])},
+            runtime=runtime_in(self.ctx, self.agent),
         )
         hooks = self.model.hooks["wrap_model_call"]
         given = [*self.looked, *_snapshot(self.state.made)] if hooks else None
+        failures: list[tuple[BaseException, ModelFailed]] = []
 
-        async def inner(asked: ModelRequest) -> ModelResponse:
+        async def inner(asked: ModelRequest) -> tuple[ModelResponse, list[Any]]:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
             same = given is None or _snapshot([given_message(each) for each in asked.messages]) == given
-            return await self._ask_model(request, asked, same)
+            try:
+                return await self._ask_model(request, asked, same), []
+            except ModelFailed as error:
+                if not hooks or error.__cause__ is None or not _is_chat(asked.model):
+                    raise
+                failures.append((error.__cause__, error))
+            raise failures[-1][0]  # hooks around a chat model of LangChain see the exceptions of its provider
 
-        answer = await nest_hooks(hooks, inner)(shown)
-        result = answer.result if isinstance(answer, ModelResponse) else answer
-        if not isinstance(result, list | Message):
-            raise UsageError(
-                f"wrap_model_call gives what its handler gave, or an AIMessage of assentry.threads; it gave "
-                f"{described(answer)}."
-            )
-        self.updates.append(("model", {"messages": self._add(result)}))
+        nested = inner
+        for hook in reversed(hooks):
+            nested = functools.partial(_layered, hook, nested)
+        try:
+            answer, commands = await nested(shown)
+        except Exception as error:
+            failed = next((failed for cause, failed in failures if cause is error), None)
+            if failed is None:
+                raise
+            raise failed from error
+        self.updates.append(("model", {"messages": self._add(answer.result)}))
+        for command in commands:
+            if self._take_update("wrap_model_call", "model", command) is not None:
+                raise UsageError("The Command of an ExtendedModelResponse has an update, and no goto or jump_to.")
 
     async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
         self.hook.still_goes()
@@ -285,30 +288,66 @@ class Asking:
         else:
             self.raw[id] = []  # reserves the id: a concurrent model call must get another
             try:
-                reply = await self._streamed(asked.model, self._request(request, asked, same), id)
-            except BaseException:
+                reply = await self._streamed(request, asked, same, id)
+            finally:
                 del self.raw[id]
-                raise
             self.hook.keep(to_builtins(reply))
         self.usage.add(reply.usage)
         self.response_id = reply.response_id
-        self.raw[id] = reply.output
-        return ModelResponse([ai_message(reply.output, id)])
+        said = noted_reply(reply.output, id)
+        self.raw[said.id or id] = reply.output
+        if isinstance(self.agent, ThreadedAgent) and self.agent.names_messages:
+            said.name = said.name or self.agent.name
+        return ModelResponse(self._show([said]))
 
-    async def _streamed(self, model: Model, request: Request, id: str) -> Response:
-        model = adapt_model(model)
+    async def _streamed(self, request: Request, asked: ModelRequest, same: bool, id: str) -> Response:
+        """Ask the model, pass its deltas on, and return the reply."""
+        model = adapt_model(asked.model)
         if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
+        chat = getattr(model, "takes_messages", False)
+        sent = self._chat_request(request, asked) if chat else self._request(request, asked, same)
         reply: Response | None = None
         observer = scope_of(self.ctx).hooks.observer
-        async for event in model.stream(request) if observer is None else observer.stream(model, request):
+        async for event in model.stream(sent) if observer is None else observer.stream(model, sent):
             if isinstance(event, Response):
                 reply = event
+                continue
+            delta = as_dict(event)
+            if chat and delta.get("type") == "response.created":
+                id = self._free_id(delta["response"]["id"], id)
             else:
-                self.deltas.put_nowait({**as_dict(event), NOTE: {"id": id}})
+                self.deltas.put_nowait({**delta, NOTE: {"id": id}})
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
-        return reply
+        return self._whole(reply, id) if chat else reply
+
+    def _free_id(self, given: str, id: str) -> str:
+        """Return the id that the model gave its message, or another one if the thread has that id already."""
+        taken = given in self.raw or any(each.id == given for each in (*self.state.heard, *self.state.messages))
+        return id if taken or not holds(given) else given
+
+    def _whole(self, reply: Any, id: str) -> Response:
+        """Return the reply of a chat model with a note of what its items cannot hold, such as content blocks."""
+        said, made = given_message(reply.message), ai_message(reply.output, id)
+        content = made.content if reply.output_given else said.content
+        said = replace(said, id=id, content=content, invalid_tool_calls=made.invalid_tool_calls)
+        noted = noted_items(reply.output, said)
+        if id.startswith(self.id) and noted and (note := noted[0].pop(NOTE, None)):
+            note = {name: value for name, value in note.items() if name != "id"}
+            noted[0] = {**noted[0], NOTE: note} if note else noted[0]
+        return Response(noted, reply.usage, reply.response_id)
+
+    def _chat_request(self, request: Request, asked: ModelRequest) -> Request:
+        """Return the request to a chat model of LangChain, which gets the messages as they are."""
+        from ..models.langchain import ChatRequest
+        from .langchain.message import as_langchain
+
+        changed = self._settled_request(request, asked, request.input)
+        said: list[Any] = [] if asked.system_message is None else [asked.system_message]
+        parts = {name: getattr(changed, name) for name in changed.__struct_fields__}
+        messages = [as_langchain(each) for each in (*said, *answered_messages(asked.messages))]
+        return ChatRequest(**parts, messages=messages, config=THREAD_CONFIG.get())
 
     def _names(self, tools: Sequence[Any], offered: dict[str, Any]) -> list[str]:
         """Return the names of the tools that a middleware offers; add those that the agent does not have."""
@@ -334,29 +373,55 @@ class Asking:
         else:
             self.raw = {**items_by_message(self.runs), **self.raw}
             heard = self._accepted(asked.messages)
+        return self._settled_request(request, asked, heard)
+
+    def _settled_request(self, request: Request, asked: ModelRequest, heard: Sequence[Item]) -> Request:
+        """Return the runtime's request with this input, and with the instructions, tools and settings asked for."""
         offered = {spec.name: spec for spec in request.tools}
         specs = tuple(offered[name] for name in self._names(asked.tools, offered))
-        more = asked.model_settings
-        if isinstance(more, dict) and more.keys() <= set(ModelSettings.__struct_fields__):
-            more = ModelSettings(**more)
-        if not isinstance(more, ModelSettings):
-            raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
-        settings = request.settings.resolve(more)
-        if asked.tool_choice != request.settings.tool_choice:
-            settings = replace(settings, tool_choice=asked.tool_choice)
+        settings = self._settings(request, asked)
+        kept = asked.response_format is self.model.response_format
+        if not kept and asked.response_format is not None:
+            raise UsageError(
+                "A middleware may leave out the response_format of a request, and not replace it: the agent's output "
+                f"has one type; got {described(asked.response_format)}."
+            )
+        if not kept and isinstance(self.agent, ThreadedAgent):
+            specs = tuple(spec for spec in specs if spec.name not in self.agent.ending)
         return replace(
             request,
             instructions=asked.system_prompt,
             input=heard,
             tools=specs,
             settings=settings,
+            output=request.output if kept else None,
         )
+
+    def _settings(self, request: Request, asked: ModelRequest) -> ModelSettings:
+        """Return the settings of the agent, with those that the middleware gave."""
+        more = asked.model_settings
+        if isinstance(more, dict):
+            known = set(ModelSettings.__struct_fields__)
+            own = {name: value for name, value in more.items() if name not in known}
+            if own and not _is_chat(asked.model):
+                raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
+            given = {name: value for name, value in more.items() if name in known}
+            if own:
+                given["extra_args"] = {**(given.get("extra_args") or {}), **own}
+            more = ModelSettings(**given)
+        if not isinstance(more, ModelSettings):
+            raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
+        settings = request.settings.resolve(more)
+        if asked.tool_choice != request.settings.tool_choice:
+            choice = "required" if asked.tool_choice == "any" else asked.tool_choice
+            settings = replace(settings, tool_choice=choice)
+        return settings
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [given_message(each) for each in messages]
-        said = _in_order(given, _answered_ids(given))
-        return accepted_items(without_notes([item for each in said for item in self._of(each)]))
+        said = messages_in_order(given, answered_ids(given))
+        return accepted_items(without_notes([{**item} for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """Return a message as items; unchanged parts of a model message keep the original items."""
@@ -367,13 +432,15 @@ class Asking:
             return raw
         if not isinstance(said, AIMessage):
             return items_of(bare)
-        was = ai_message(raw, said.id or "") if raw is not None else None
-        if raw is not None and was == replace(said, name=None, usage_metadata=None, response_metadata={}):
+        was = noted_reply(raw, said.id or "") if raw is not None else None
+        if raw is not None and was is not None and _is_like(was, said):
             return raw
         ids = [call_item(call)["call_id"] for call in said.tool_calls]
         if len(set(ids)) < len(ids):
             raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
-        return items_of(bare) if raw is None or was is None else _rebuilt(raw, was, said)
+        if raw is None or was is None:
+            return items_of(bare)
+        return noted_items(_rebuilt(raw, was, said), replace(bare, usage_metadata=was.usage_metadata))
 
     def _is_as_recorded(self, said: Message) -> bool:
         """Return True if a message is a recorded one, unchanged; `wrap_model_call` may change messages in place."""
@@ -386,17 +453,17 @@ class Asking:
 
     def _waits(self) -> bool:
         """Return True if a call has no output."""
-        answered = _answered_ids(self.state.made)
-        return any(id not in answered for each in self.state.made for id in _calls(each))
+        answered = answered_ids(self.state.made)
+        return any(id not in answered for each in self.state.made for id in call_ids_of(each))
 
     def _settled(self) -> bool:
         """Return True if the model's last message has calls and no call is without output."""
         last = next((each for each in reversed(self.state.made) if isinstance(each, AIMessage)), None)
-        return bool(_calls(last)) and not self._waits()
+        return bool(call_ids_of(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
         """Drop the calls that have no output."""
-        answered = _answered_ids(self.state.made)
+        answered = answered_ids(self.state.made)
         for each in list(self.state.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
@@ -405,7 +472,9 @@ class Asking:
 
     def _items(self) -> list[Item]:
         """Return the items of the reply: all new messages of hooks and of the model."""
-        items = self._apart(_in_order(self.state.made, {id for each in self.state.made for id in _calls(each)}))
+        items = self._apart(
+            messages_in_order(self.state.made, {id for each in self.state.made for id in call_ids_of(each)})
+        )
         calls: set[Any] = set()
         for item in map(as_function, items):
             if item.get("type") == "function_call":
@@ -435,39 +504,51 @@ class Asking:
         return items
 
 
-def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
-    """Return messages in an order that providers accept: nothing stands between a call and its output.
+async def _layered(hook: Callable[..., Any], inner: Any, request: Any) -> tuple[ModelResponse, list[Any]]:
+    """Call a `wrap_model_call` hook, and return its response, and the commands of the hook and of those inside it."""
+    commands: list[Any] = []
 
-    Messages from between the two move before the call. `answered` are the ids of the calls that have an output, or will
-    get one.
-    """
-    out: list[Message] = []
-    open_: set[Any] = set()
-    place = 0
-    for each in messages:
-        calls = answered.intersection(_calls(each))
-        if not open_:
-            place = len(out)
-        if not open_ or calls or isinstance(each, ToolMessage):
-            out.append(each)
-        else:
-            out.insert(place, each)
-            place += 1
-        open_.update(calls)
-        if isinstance(each, ToolMessage):
-            open_.discard(each.tool_call_id)
-    return out
+    async def handle(request: Any) -> ModelResponse:
+        response, given = await inner(request)
+        commands[:] = given  # of several calls of the handler the last one counts
+        return response  # type: ignore[no-any-return]
+
+    response, own = read_model_result(await call_around(hook, handle, request))
+    return response, [*commands, *own]
 
 
-def _answered_ids(messages: Sequence[Message]) -> set[Any]:
-    """Return the ids of the calls that have an output among the messages."""
-    return {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+def _read_update(name: str, given: Any) -> dict[str, Any] | None:
+    """Return the update that a hook gave as a dict: of a `Command` its `update`, with its `goto` as the jump."""
+    if given is None or isinstance(given, dict):
+        return given
+    if not hasattr(given, "update") or type(given).__name__ != "Command":
+        raise UsageError(
+            f'{name} gives None, {{"messages": [...], "jump_to": ...}}, or a Command(update=...), and gave '
+            f"{described(given)}."
+        )
+    goto = given.goto[0] if isinstance(given.goto, list | tuple) and len(given.goto) == 1 else given.goto or None
+    goto = NODES.get(goto, goto) if isinstance(goto, str) else goto
+    if given.graph is not None or given.resume not in (None, ...) or goto not in (None, *JUMPS):
+        raise UsageError(
+            f'{name} gave a Command that does something else than update the state, or go to "end", "model" or '
+            f'"tools"; got {described(given)}.'
+        )
+    update = dict(given.update or {})
+    return update if goto is None else {**update, "jump_to": goto}
 
 
-def _calls(message: Message | None) -> list[Any]:
-    """Return the ids of a message's calls."""
-    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
-    return [call.get("id") for call in calls if isinstance(call, dict)]
+NODES = {"__end__": "end"}
+"""LangGraph's names of the places to jump to, where they differ."""
+
+
+def _is_chat(model: Any) -> bool:
+    """Return True for a chat model of LangChain."""
+    return bool(getattr(adapt_model(model), "takes_messages", False))
+
+
+def _is_like(one: AIMessage, other: AIMessage) -> bool:
+    """Return True if two messages are the same but for their usage, which is recorded with the reply."""
+    return one == replace(other, usage_metadata=one.usage_metadata)
 
 
 def _ids(messages: Any) -> list[int] | None:
@@ -476,7 +557,8 @@ def _ids(messages: Any) -> list[int] | None:
 
 def _snapshot(messages: Sequence[Any]) -> list[Any]:
     """Return a snapshot of messages, to detect changes later, even changes in place."""
-    return [(type(each), to_builtins(each, enc_hook=repr)) for each in messages]
+    ours = (given_message(each) if is_langchain_message(each) else each for each in messages)
+    return [(type(each), to_builtins(each, enc_hook=repr)) for each in ours]
 
 
 def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:

@@ -27,8 +27,9 @@ from ..runtime.store_writer import past
 from ..runtime.value import input_json, output_json
 from ..store.record import Stored
 from ..store.store import Store
+from .foreign import is_langchain_message
 from .interrupts import Answer, Chosen, Command, pending, waits_for
-from .message_items import given_messages, run_input, unknown_messages
+from .message_items import as_list, given_messages, run_input, unknown_messages
 from .review import GIVEN_UP, SET_ASIDE
 from .schema import ContextSchema, restore_context
 from .threaded_agent import ThreadedAgent
@@ -78,6 +79,8 @@ class Opening:
     async def say(self, input: Any, on_pending: OnPending) -> Opened:
         """Open the thread with new messages: begin a run, or add the messages to the run that is not over."""
         messages = given_messages(input)
+        if not self.setup.agent.speaks_langchain and any(map(is_langchain_message, as_list(input["messages"]))):
+            self.setup.agent.speaks_langchain = True
         values = self.setup.agent.state_schema.check_input(input)
         update = output_json([values])[0] if values else f.NOTHING
         last = await self.store.newest(self.thread)

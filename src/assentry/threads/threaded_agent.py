@@ -11,7 +11,7 @@ from ..definitions.agent import Agent, toolbox_of
 from ..definitions.tool import Tool
 from ..errors import UsageError
 from .interrupts import PREFIX
-from .message import Message
+from .message import Message, SystemMessage
 from .review import EDIT_NOTICE, GIVEN_UP, SET_ASIDE, InterruptMode, edit_notice_text, rejection_text
 from .state import EMPTY, State, StateSchema
 from .view import StateView
@@ -30,6 +30,10 @@ class ThreadedAgent(Agent[Any]):
     """The mode of the agent's own middleware; None if it has none."""
     state_schema: StateSchema = EMPTY
     """The keys of the thread's state beside its messages."""
+    system_message: SystemMessage | None = None
+    """The instructions as they were given, if they were a message with content blocks."""
+    names_messages: bool = False
+    """True if the model's messages have the agent's name: the program has named the agent."""
     speaks_langchain: bool = False
     """True if messages are shown in LangChain's classes: the agent was given an object of LangChain."""
 

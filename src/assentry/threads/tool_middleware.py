@@ -30,11 +30,12 @@ from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from .foreign import is_graph_signal
+from .injection import runtime_of_call
 from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .langgraph_context import langgraph_context
 from .message import ToolMessage, tool_call
 from .middleware import nest_hooks
-from .middleware_context import ToolCallRequest, runtime_in, state_in
+from .middleware_context import ToolCallRequest, state_in
 from .review import HITLRequest
 from .threaded_agent import ThreadedAgent
 from .tool_result import body_output, read_result, result_from, result_json
@@ -105,7 +106,7 @@ class MiddlewareEntry:
         args = parse_object(self.body.arguments())  # a copy: middleware may change the arguments
         state = functools.partial(state_in, ctx, self.body)
         call = tool_call(self.tool.name, args, ctx.call_id)
-        request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
+        request = ToolCallRequest(call, self.tool.inner, state, functools.partial(runtime_of_call, ctx))
         try:
             given = await nest_hooks(self.tool.hooks, self._handle_and_note)(request)
         except Failed as error:
@@ -231,9 +232,12 @@ class MiddlewareEntry:
 
     def _check_first_run(self, tool: Tool) -> None:
         if tool.name in self.ran and not tool.idempotent:
+            failed = next(
+                (gave["failed"] for *_, gave in self.kept if gave["tool"] == tool.name and "failed" in gave), ""
+            )
             raise UsageError(
                 f"The tool {tool.name!r} was run in this call already, and is not idempotent: a second run could do "
-                "what it does twice. Declare it with idempotent=True if it may."
+                f"what it does twice. Declare it with idempotent=True if it may.{failed and f' It failed: {failed}'}"
             )
         self.ran.add(tool.name)
 

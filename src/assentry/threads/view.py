@@ -10,9 +10,17 @@ from msgspec import Raw
 from ..core import facts as f
 from ..core.run import Run, Turn
 from ..core.transcript import GIVEN, Item, items_in, kept_items, output_item, output_text
-from ..runtime.tool_pause import asked_at
+from ..runtime.tool_pause import asked_at, kept_replies
 from .message import Message
-from .message_items import entries_of, groups_of, messages_from, numbered_id, tool_message, turn_messages
+from .message_items import (
+    entries_of,
+    groups_of,
+    messages_from,
+    noted_reply,
+    numbered_id,
+    tool_message,
+    turn_messages,
+)
 from .state import EMPTY, State, StateSchema, updates_in
 
 Edit = list[Any]
@@ -82,6 +90,16 @@ def view_of(runs: Iterable[Run]) -> StateView:
     for run in runs:
         view.take_run(run)
     return view
+
+
+def kept_messages(run: Run) -> list[Message]:
+    """Return the model's reply that a hook after the model raised on; none if the run goes on without it.
+
+    It is no part of the conversation yet: the hooks have not passed it, and its calls are not judged.
+    """
+    replies = kept_replies(run).get("replies")
+    number = len(entries_of(run)) + len(run.unheard)
+    return [noted_reply(replies[-1]["output"], f"{run.id}.{number}")] if replies else []
 
 
 def messages_of(runs: Iterable[Run]) -> list[Message]:

@@ -68,8 +68,9 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         if run.definition is None:
             await scope.hooks.tell_of_agent(path, "agent_start", agent)
     model, settings = choose_model(agent, scope.config)
-    hook = None
+    hook, repeats = None, True
     if isinstance(model, ModelLayer):
+        repeats = model.repeats
         hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
         effect = f.AskModel(None, path, hook.saw)
         model = model.within(scope.ctx, hook)
@@ -84,7 +85,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         await scope.hooks.tell(
             scope.ctx, "llm_start", agent, request.instructions, msgspec.json.decode(msgspec.json.encode(request.input))
         )
-    work = _reply(scope, model, request, path, repeats=hook is None)
+    work = _reply(scope, model, request, path, repeats=repeats)
     work = work if scope.hooks.observer is None else scope.hooks.observer.reply(path, agent, model, request, work)
     reply = await (work if hook is None else _unless_asked(scope, hook, work))
     if reply is None:
@@ -139,6 +140,8 @@ async def _unless_asked(scope: Scope, hook: Hook, work: Awaitable[ModelResponse]
         reply = await work
     except BaseException:
         if hook.pending is None or scope.tasks.stopping():
+            if kept := hook.kept_facts():
+                scope.journal.append(kept)
             raise
     finally:
         HERE.reset(before)

@@ -124,7 +124,7 @@ def _slots(given: BaseTool) -> dict[str, Slot]:
     """Return the parameters that the thread fills in, by the tool's schema and the signature of its function."""
     kind = given.args_schema
     fields = model_hints(kind) if inspect.isclass(kind) and issubclass(kind, BaseModel) else {}
-    return find_slots(given.name, {**_signature(given), **fields})
+    return {**find_slots(given.name, fields), **find_slots(given.name, _signature(given))}
 
 
 def _signature(given: BaseTool) -> dict[str, tuple[Any, Any]]:
