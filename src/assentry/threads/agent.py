@@ -127,11 +127,6 @@ class ThreadAgent:
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
 
-    @property
-    def name(self) -> str:
-        """The agent's name."""
-        return self.agent.name
-
     def as_tool(self, name: str | None = None, description: str | None = None, **options: Any) -> AgentTool:
         """Return this agent as a tool. Its questions appear in the thread of the outer agent. See `Agent.as_tool`."""
         return self.agent.as_tool(name, description, **options)

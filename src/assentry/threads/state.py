@@ -81,8 +81,6 @@ class StateKey(Struct, frozen=True):
         elif self.reducer is None:
             values[self.name] = self.load(value)
         else:
-            if self.name not in values and self.initial is not None:
-                values[self.name] = self.initial()
             update = self.load(value)
             values[self.name] = self.reducer(values[self.name], update) if self.name in values else update
 
@@ -99,7 +97,7 @@ class StateSchema:
 
     def values(self, updates: Iterable[State]) -> State:
         """Return the values of the keys after these updates; a key that is not in the schema any more is left out."""
-        values: State = {}
+        values: State = {name: key.initial() for name, key in self.keys.items() if key.initial is not None}
         for update in updates:
             for name, value in update.items():
                 if (key := self.keys.get(name)) is not None:
