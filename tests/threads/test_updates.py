@@ -257,3 +257,11 @@ async def test_the_context_goes_along(tmp_path: Path) -> None:
         assert agent.store is not None
         assert (await agent.store.read("t:2")).context.json == b'{"user":"ann"}'
         await agent.ainvoke(None, thread())
+
+
+@pytest.mark.parametrize("ids", [["", "b"], [None, "b"], ["a", "a"]])
+async def test_calls_without_ids_of_their_own_are_refused(ids: list[Any]) -> None:
+    agent, _ = await waiting()
+    calls = [{"name": "read_data", "args": {}, "id": id, "type": "tool_call"} for id in ids]
+    with pytest.raises(InvalidInput, match="Each call of an AIMessage needs an id, and no two calls the same"):
+        await agent.aupdate_state(thread(), {"messages": [AIMessage("", tool_calls=calls)]}, as_node="model")

@@ -115,6 +115,7 @@ class ForkDraft:
             self.messages, added = [], added[cleared[-1] + 1 :]
         self._check_results(added)
         for new in added:
+            _check_calls(new)
             places = [n for n, each in enumerate(self.messages) if new.id is not None and each.id == new.id]
             if type(new) is RemoveMessage:
                 if not places:
@@ -267,6 +268,13 @@ def _as_said(one: Message, other: Message) -> bool:
 def _call_ids(message: Message | None) -> list[str]:
     calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     return [call["id"] for call in calls if call.get("id")]
+
+
+def _check_calls(message: Message) -> None:
+    """Raise `InvalidInput` unless each call of a message has an id of its own: its result is found by that."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    if len({call.get("id") for call in calls if call.get("id")}) < len(calls):
+        raise InvalidInput("Each call of an AIMessage needs an id, and no two calls the same.")
 
 
 def _unanswered(messages: Sequence[Message]) -> dict[str, str]:
