@@ -18,7 +18,7 @@ from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
 from ..runtime.sync import RunLoop
 from .message import SystemMessage
-from .middleware_context import C, S
+from .middleware_context import C, R, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 
@@ -26,7 +26,7 @@ JUMPS = ("end", "model", "tools")
 Handler = Callable[[Any], Awaitable[Any]]
 
 
-class AgentMiddleware(Generic[S, C]):
+class AgentMiddleware(Generic[S, C, R]):
     """Code around an agent. Subclass this, and define any of these methods, sync or async.
 
     | method | is called | returns |
