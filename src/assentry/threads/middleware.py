@@ -210,15 +210,21 @@ def dynamic_prompt(function: Callable[..., Any] | None = None) -> Any:
     allowed.check_option("@dynamic_prompt", "its function", function, allowed.CALLABLE)
     make: Callable[..., Any] = function
 
-    async def prompted(request: Any, handler: Handler) -> Any:
-        told = await call_hook(make, request)
+    def override(request: Any, told: Any) -> Any:
         if not isinstance(told, str | SystemMessage):
             raise UsageError(
                 f"@dynamic_prompt gives the system prompt, text or a SystemMessage; got {described(told)}."
             )
-        return await handler(request.override(system_message=told))
+        return request.override(system_message=told)
 
-    return wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+    async def prompted(request: Any, handler: Handler) -> Any:
+        return await handler(override(request, await call_hook(make, request)))
+
+    made = wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+    if not is_async(make):  # for a program that calls the hook itself; an agent calls the async hook
+        made.awrap_model_call = prompted
+        made.wrap_model_call = lambda request, handler: handler(override(request, make(request)))
+    return made
 
 
 def hook_config(*, can_jump_to: Sequence[str] | None = None) -> Callable[[F], F]:
