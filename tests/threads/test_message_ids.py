@@ -10,6 +10,7 @@ from assentry.errors import InvalidInput
 from assentry.testing import call
 from assentry.threads import (
     AIMessage,
+    Command,
     HumanMessage,
     InMemorySaver,
     SystemMessage,
@@ -167,3 +168,14 @@ async def test_what_a_person_is_shown_of_a_call_that_a_hook_named_is_the_call() 
     assert result["messages"][-1].id == "mine" and ran == []
     result = await agent.ainvoke(decide("approve"), thread())
     assert ran == [("execute_sql", "DROP")] and texts(result)[-1] == ("ai", "ok")
+
+
+async def test_the_text_of_a_message_is_text_wherever_text_is_wanted() -> None:
+    """It is a subclass of `str`, since `message.text()` works too."""
+    text = HumanMessage("no").text
+    agent, _ = office(call("execute_sql", {"query": "a"}), "ok")
+    config = {"configurable": {"thread_id": HumanMessage("t").text}}
+    await agent.ainvoke({"messages": [HumanMessage(text)]}, config)
+    resume = {"decisions": [{"type": "reject", "message": text}]}
+    result = await agent.ainvoke(Command(resume=resume), config)
+    assert text() == "no" and "no" in result["messages"][2].content

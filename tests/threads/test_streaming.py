@@ -146,7 +146,7 @@ async def test_an_error_of_the_run_is_raised_at_the_end() -> None:
         async for chunk in stream:
             seen += list(chunk)
         raise AssertionError("the error was not raised")
-    assert seen == ["model", "tools"]
+    assert seen == ["model", GATE, "tools"]
 
 
 async def test_updates_say_what_each_node_did() -> None:
@@ -169,7 +169,7 @@ async def test_values_are_whole_states() -> None:
     assert [len(state["messages"]) for state in states] == [1, 2, 2]
     assert only(states[-1]).value["action_requests"][0]["name"] == "execute_sql"
     states = [chunk async for chunk in agent.astream(decide("approve"), thread(), stream_mode="values")]
-    assert [len(state["messages"]) for state in states] == [2, 3, 4]
+    assert [len(state["messages"]) for state in states] == [2, 2, 3, 4]  # the gate is a node of its own
     assert "__interrupt__" not in states[-1]
     assert states[-1] == await agent.ainvoke(None, thread())
 

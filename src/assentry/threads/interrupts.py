@@ -517,6 +517,7 @@ def single_decision(given: Any, action: ActionRequest, allowed: Sequence[str]) -
         more = ", ".join(sorted(map(repr, unknown)))
         raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}; it is {SHAPES[kind]}.")
     message = given.get("message")
+    message = str(message) if isinstance(message, str) else message  # the text of a message is a subclass
     if message is not None and (type(message) is not str or not holds(message)):
         raise InvalidDecision(f"The message of a decision on {tool} is text, got {described(message)}.")
     if kind == "edit":

@@ -27,6 +27,15 @@ def tool_call(name: Any, args: Any, id: Any) -> ToolCall:
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
+class MessageText(str):
+    """The text of a message. Calling it returns it: in LangChain `text` was a method before it was a property."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
 class MessageClass(StructMeta):
     """The class of message classes: a message of LangChain is an instance of ours with the same name."""
 
@@ -72,9 +81,9 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     """Fields of a message of LangChain that messages do not have here."""
 
     @property
-    def text(self) -> str:
+    def text(self) -> MessageText:
         """The text of the content."""
-        return content_text(self.content)
+        return MessageText(content_text(self.content))
 
     @property
     def content_blocks(self) -> list[dict[str, Any]]:

@@ -344,7 +344,7 @@ def _input_part(part: Any) -> Item:
 def _spoken(message: AIMessage) -> list[Item]:
     if not message.text and message.tool_calls:
         return []
-    content = [{"type": "output_text", "text": message.text, "annotations": []}]
+    content = [{"type": "output_text", "text": str(message.text), "annotations": []}]
     return [{"type": "message", "role": "assistant", "content": content}]
 
 

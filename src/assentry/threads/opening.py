@@ -212,7 +212,7 @@ def thread_of(config: Any) -> str:
     options = config.get("configurable") if isinstance(config, Mapping) else None
     options = options if isinstance(options, Mapping) else {}
     thread = options.get("thread_id")
-    if type(thread) is UUID or is_count(thread, -LARGEST):
+    if type(thread) is UUID or isinstance(thread, str) or is_count(thread, -LARGEST):
         thread = str(thread)
     if type(thread) is not str or not thread or not holds(thread):
         raise UsageError(

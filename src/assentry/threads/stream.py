@@ -78,6 +78,8 @@ class ThreadStream(RunResultStreaming):
         """The updates of hooks for replies that are not recorded yet."""
         self._decided = False
         """True after the update about approved calls was sent."""
+        self._unasked = False
+        """True while the last reply has calls, and none of them was asked about or begun."""
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         super().__init__(driver)
@@ -150,6 +152,11 @@ class ThreadStream(RunResultStreaming):
             made = turn_messages(turn, self._id(turn, path), outputs=False)
             self._put_update(GATE, {"messages": [each for each in made if type(each) is AIMessage][-1:]}, path)
             self._decided = True
+            self._values(path)
+        elif not path and self._unasked and isinstance(fact, f.Asked | f.Started):
+            self._unasked = False
+            if isinstance(fact, f.Started):  # the gate let every call of the turn pass
+                self._put("updates", {GATE: None})
 
     def _on_reply(self, path: Path) -> None:
         turn = self._scope.run_at(path).entries[-1]
@@ -166,6 +173,7 @@ class ThreadStream(RunResultStreaming):
             self._put_update(node, update, path)
         if self._gated and not path and not (turn.calls and self._batch):
             self._put("updates", {GATE: None})
+        self._unasked = self._unasked if path else self._gated and bool(turn.calls) and self._batch
         self._values(path)
 
     def _on_end(self, call: str, path: Path) -> None:

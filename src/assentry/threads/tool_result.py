@@ -145,7 +145,7 @@ def message_output(tool: str, call_id: str, given: ToolMessage) -> BodyOutput:
         more["name"] = given.name
     if not isinstance(given.content, str):
         more["content"] = given.content
-    value = given.text if failed else model_content(given.content)
+    value = str(given.text) if failed else model_content(given.content)
     return BodyOutput(value, failed, more=output_json(more)[0] if more else f.NOTHING)
 
 
