@@ -191,7 +191,7 @@ def _chat_failure(name: str, error: Exception) -> ModelFailed:
     """Return the `ModelFailed` for any exception: those of providers have a status, and nothing else in common."""
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if not isinstance(status, int):
-        return stream_failure(name, f"{type(error).__name__}: {error}")
+        return ModelFailed(f"The model {name!r} failed ({type(error).__name__}: {error}); try again.")
     return status_failure(name, status, str(error), retryable=is_passing(status))
 
 
