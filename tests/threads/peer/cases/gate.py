@@ -104,8 +104,10 @@ def case_some_of_several_calls():
         ),
         "Done.",
     )
-    show(agent.invoke({"messages": "Write to both"}, thread()))
-    result = decide(agent, {"type": "approve"}, {"type": "reject", "message": "No."})
+    config = {**thread(), "max_concurrency": 1}  # bodies that run at once print in any order
+    show(agent.invoke({"messages": "Write to both"}, config))
+    decisions = [{"type": "approve"}, {"type": "reject", "message": "No."}]
+    result = agent.invoke(Command(resume={"decisions": decisions}), config)
     for each in sorted(result["messages"][2:-1], key=lambda message: message.tool_call_id):
         print(each.tool_call_id, each.status, each.content)
 
