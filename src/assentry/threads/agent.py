@@ -327,8 +327,9 @@ class ThreadAgent:
             config: As for `ainvoke`.
             stream_mode: "updates", the default: the result of each node, `{"model": {...}}`, and
                 `{"__interrupt__": (interrupt,)}` for each interrupt at a pause; "messages": pairs of a token, or a
-                tool's message, and metadata about its origin; "values": the whole state after each step; "custom": the values that tools and hooks
-                pass to `get_stream_writer()`. With a list, each chunk is a pair of the mode and the chunk.
+                tool's message, and metadata about its origin; "values": the whole state after each step; "custom": the
+                values that tools and hooks pass to `get_stream_writer()`. With a list, each chunk is a pair of the mode
+                and the chunk.
             version: "v2" for chunks in one form, `{"type": mode, "ns": (), "data": chunk}`; see `StreamPart`.
             context: As for `ainvoke`.
             on_pending: As for `ainvoke`.
