@@ -42,6 +42,7 @@ from tests.models.langchain_model import FakeChatModel
 from tests.runtime.support import reloaded, sending
 
 HELLO = ModelRequest(None, [{"role": "user", "content": "Hello?"}])
+FOLLOWED = ModelRequest(None, HELLO.input, streamed=True)
 SEND = ToolSpec("send", "Send.", {"type": "object"})
 KEY = "sk-planted-1234567890"
 
@@ -182,7 +183,7 @@ async def test_a_chat_model_without_tools_is_said_to_have_none() -> None:
     chat = GenericFakeChatModel(messages=iter([AIMessage("Hello to you.")]))
     with pytest.raises(UsageError, match="GenericFakeChatModel takes no tools"):
         await heard(chat, ModelRequest(None, HELLO.input, (SEND,)))
-    deltas, reply = await heard(chat)
+    deltas, reply = await heard(chat, FOLLOWED)
     assert reply.output[0]["content"][0]["text"] == "Hello to you." and len(deltas) > 3
 
 
@@ -190,11 +191,22 @@ async def test_a_chat_model_without_tools_is_said_to_have_none() -> None:
 
 
 async def test_usage_and_deltas_are_those_of_the_chunks() -> None:
-    deltas, reply = await heard(FakeChatModel(steps=[["Sending.", call("send", {"to": "ann"})]]))
+    deltas, reply = await heard(FakeChatModel(steps=[["Sending.", call("send", {"to": "ann"})]]), FOLLOWED)
     assert reply.usage == Usage(1, 36, 87, 4, 60)
     kinds = [each["type"] for each in deltas]
     assert kinds.count("response.output_text.delta") == 2
     assert kinds.count("response.function_call_arguments.delta") == 3
+
+
+async def test_a_reply_that_nobody_follows_is_not_streamed() -> None:
+    class Tooled(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+            return self
+
+    calling = AIMessage("", tool_calls=[{"name": "send", "args": {"to": "ann"}, "id": "c1"}])
+    chat = Tooled(messages=iter([calling, AIMessage("Sent.")]))  # its stream of a reply without text has no chunk
+    result = await Runner.run(Agent("a", tools=[sending()[0]], model=chat), "Send it.")
+    assert result.final_output == "Sent."
 
 
 async def test_content_blocks_are_shown_kept_and_given_back() -> None:

@@ -340,6 +340,13 @@ def test_a_context_without_a_type_is_refused(name: str, source: str) -> None:
         made_for_a_thread(scope["act"])
 
 
+def test_a_runtime_of_any_type_is_refused() -> None:
+    def act(reason: str, runtime: Any) -> None: ...
+
+    with pytest.raises(InvalidDefinition, match="would fill it in: write runtime: ToolRuntime"):
+        made_for_a_thread(act)
+
+
 # What a partial fills in
 
 

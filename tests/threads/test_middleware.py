@@ -1199,6 +1199,18 @@ async def test_a_prompt_may_be_made_for_each_request(awaits: bool) -> None:
     assert [each.instructions for each in requests(agent)] == ["There are 1 messages.", "There are 3 messages."]
 
 
+def test_a_program_may_call_the_hook_of_a_prompt_itself() -> None:
+    @dynamic_prompt
+    def prompt(request: Any) -> str:
+        return f"There are {len(request.messages)} messages."
+
+    def handler(request: Any) -> ModelResponse:
+        return ModelResponse([AIMessage(request.system_prompt)])
+
+    request: Any = ModelRequest(model=None, messages=[HumanMessage("a")])
+    assert prompt.wrap_model_call(request, handler).result[0].content == "There are 1 messages."
+
+
 async def test_a_prompt_that_is_none_is_refused() -> None:
     @dynamic_prompt
     def prompt(request: Any) -> Any:

@@ -346,8 +346,10 @@ async def test_a_stream_shows_decisions_with_the_tools() -> None:
         "HumanInTheLoopMiddleware.after_model",
         "tools",
         "__interrupt__",
+        "__interrupt__",
     ]
-    answers = dict(zip((each.id for each in chunks[-1]["__interrupt__"]), ({"type": "reject"}, APPROVE), strict=True))
+    asked = [interrupt for chunk in chunks[-2:] for (interrupt,) in chunk.values()]
+    answers = dict(zip((each.id for each in asked), ({"type": "reject"}, APPROVE), strict=True))
     chunks = [chunk async for chunk in agent.astream(Command(resume=answers), thread())]
     assert [next(iter(chunk)) for chunk in chunks][:2] == ["tools", "tools"]
 

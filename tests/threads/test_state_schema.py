@@ -41,8 +41,8 @@ async def test_keys_are_kept_over_turns_and_go_through_their_reducers(tmp_path: 
 
 async def test_an_input_cannot_set_what_is_not_declared_or_private() -> None:
     agent = create_agent(Paired(["one"]), middleware=[count], checkpointer=InMemorySaver())
-    for key in ("other", "calls"):
-        with pytest.raises(InvalidInput, match=f"there is no '{key}'"):
+    for key, words in (("other", "there is no 'other'"), ("calls", "The key 'calls' of the state is private")):
+        with pytest.raises(InvalidInput, match=words):
             await agent.ainvoke({**say("a"), key: 5}, thread())
     assert (await agent.aget_state(thread())).values == {}
 

@@ -23,7 +23,7 @@ from assentry.threads import (
     wrap_model_call,
 )
 from assentry.threads.stream import ThreadStream
-from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, office, only, requests, say, texts, thread
 
 GATE = "HumanInTheLoopMiddleware.after_model"
 
@@ -285,6 +285,15 @@ def test_a_mode_that_there_is_not_is_refused(mode: Any) -> None:
     agent, _ = office("ok")
     with pytest.raises(UsageError, match="stream_mode"):
         agent.stream(say("hi"), thread(), stream_mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("modes", "streamed"), [("updates", False), (["values", "custom"], False), (["updates", "messages"], True)]
+)
+async def test_a_model_streams_only_if_somebody_follows_its_tokens(modes: Any, streamed: bool) -> None:
+    agent, _ = office("ok")
+    assert [chunk async for chunk in agent.astream(say("a"), thread(), stream_mode=modes)]
+    assert [request.streamed for request in requests(agent)] == [streamed]
 
 
 async def test_a_thread_that_is_done_streams_its_state() -> None:

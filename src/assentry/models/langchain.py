@@ -112,11 +112,14 @@ class LangChainModel:
         yield response
 
     async def _chunks(self, request: ModelRequest, output: str | None, asked: Any, more: Any) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply; the whole message at once if the runnable around the model asks again."""
+        """Yield the chunks of the reply; the whole message if nobody follows them, or if the model may be asked again.
+
+        A chat model that is invoked streams by itself if a handler of LangChain follows its tokens.
+        """
         chat = self._bind_tools(request, output)
         if self._takes_config and isinstance(request, ChatRequest):
             more = {**more, "config": {"configurable": dict((request.config or {}).get("configurable") or {})}}
-        if self._retries:
+        if self._retries or not request.streamed:
             yield await chat.ainvoke(asked, **more)
             return
         async with aclosing(chat.astream(asked, **more)) as chunks:
@@ -188,7 +191,7 @@ def _chat_failure(name: str, error: Exception) -> ModelFailed:
     """Return the `ModelFailed` for any exception: those of providers have a status, and nothing else in common."""
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if not isinstance(status, int):
-        return stream_failure(name, f"{type(error).__name__}: {error}")
+        return ModelFailed(f"The model {name!r} failed ({type(error).__name__}: {error}); try again.")
     return status_failure(name, status, str(error), retryable=is_passing(status))
 
 

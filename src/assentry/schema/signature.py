@@ -130,22 +130,33 @@ def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any
     """
     if parameter.annotation is inspect.Parameter.empty:
         if parameter.name in UNTYPED:
-            raise InvalidDefinition(
-                f"{where(tool, parameter.name)} has no type, so that a model would fill it in: write ctx: ToolContext "
-                "as the first parameter for the context of the call, or give the argument its type."
-            )
+            raise _untyped(parameter, tool)
         return Any
 
     def holder() -> None: ...
 
     holder.__annotations__ = {"hint": parameter.annotation}
     try:
-        return get_type_hints(holder, globalns=names, include_extras=True)["hint"]
+        hint = get_type_hints(holder, globalns=names, include_extras=True)["hint"]
     except Exception as error:
         raise InvalidDefinition(
             f"{where(tool, parameter.name)}: its annotation {parameter.annotation!r} cannot be resolved ({error}); "
             "import or define its names in the function's module, not only for type checkers."
         ) from error
+    if hint is Any and parameter.name == "runtime":  # LangChain fills it in by its name, whatever its type
+        raise _untyped(parameter, tool)
+    return hint
+
+
+def _untyped(parameter: inspect.Parameter, tool: str) -> InvalidDefinition:
+    if parameter.name == "runtime":
+        how = "write runtime: ToolRuntime for the call and its thread"
+    else:
+        how = "write ctx: ToolContext as the first parameter for the context of the call"
+    return InvalidDefinition(
+        f"{where(tool, parameter.name)} has no type, so that a model would fill it in: {how}, or give the argument "
+        "its type."
+    )
 
 
 def _is_context(parameter: inspect.Parameter, names: dict[str, Any], context_types: tuple[type, ...]) -> bool:

@@ -342,9 +342,10 @@ class ThreadAgent:
             input: As for `ainvoke`.
             config: As for `ainvoke`.
             stream_mode: "updates", the default: the result of each node, `{"model": {...}}`, and
-                `{"__interrupt__": (...)}` at a pause; "messages": pairs of a token, or a tool's message, and metadata
-                about its origin; "values": the whole state after each step; "custom": the values that tools and hooks
-                pass to `get_stream_writer()`. With a list, each chunk is a pair of the mode and the chunk.
+                `{"__interrupt__": (interrupt,)}` for each interrupt at a pause; "messages": pairs of a token, or a
+                tool's message, and metadata about its origin; "values": the whole state after each step; "custom": the
+                values that tools and hooks pass to `get_stream_writer()`. With a list, each chunk is a pair of the mode
+                and the chunk.
             version: "v2" for chunks in one form, `{"type": mode, "ns": (), "data": chunk}`; see `StreamPart`.
             context: As for `ainvoke`.
             on_pending: As for `ainvoke`.
@@ -422,8 +423,9 @@ class ThreadAgent:
                 finally:  # a reader that stops at the first chunk has not begun to read events
                     await stream._left()
         state = self._state(opened)
-        if "updates" in modes and (waiting := state.get("__interrupt__")):
-            yield "updates", (), {"__interrupt__": tuple(waiting)}
+        if "updates" in modes:
+            for interrupt in state.get("__interrupt__", ()):
+                yield "updates", (), {"__interrupt__": (interrupt,)}
         if "values" in modes and state != shown:
             yield "values", (), state
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple
 
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from ..approval.decide import edited_arguments
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
@@ -50,9 +51,11 @@ RESPONSE: dict[str, Any] = {
 INNER_TITLE = "HITLResponse to an agent in a tool"
 """The title of the schema of an answer to calls of an agent that a tool's body runs."""
 ID = re.compile(r"[0-9a-f]{32}")
+A = TypeVar("A", default=Any)
+"""The type that an annotation names, such as `Command[Any]`."""
 
 
-class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
+class Interrupt(Struct, Generic[A], frozen=True, repr_omit_defaults=True):
     """A question that a thread waits for. Answer with `Command(resume=...)`."""
 
     value: Any
@@ -62,7 +65,7 @@ class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
 
 
 @dataclass(frozen=True, init=False)
-class Command:
+class Command(Generic[A]):
     """The answer to a thread's open interrupts; or, from a tool or a hook, an update of the thread's state.
 
     `resume` is `{"decisions": [...]}` for waiting calls, or any JSON for a question from `interrupt`. If several

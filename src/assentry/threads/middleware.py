@@ -18,7 +18,7 @@ from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
 from ..runtime.sync import RunLoop
 from .message import SystemMessage
-from .middleware_context import C, S
+from .middleware_context import C, R, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 
@@ -26,7 +26,7 @@ JUMPS = ("end", "model", "tools")
 Handler = Callable[[Any], Awaitable[Any]]
 
 
-class AgentMiddleware(Generic[S, C]):
+class AgentMiddleware(Generic[S, C, R]):
     """Code around an agent. Subclass this, and define any of these methods, sync or async.
 
     | method | is called | returns |
@@ -210,15 +210,21 @@ def dynamic_prompt(function: Callable[..., Any] | None = None) -> Any:
     allowed.check_option("@dynamic_prompt", "its function", function, allowed.CALLABLE)
     make: Callable[..., Any] = function
 
-    async def prompted(request: Any, handler: Handler) -> Any:
-        told = await call_hook(make, request)
+    def override(request: Any, told: Any) -> Any:
         if not isinstance(told, str | SystemMessage):
             raise UsageError(
                 f"@dynamic_prompt gives the system prompt, text or a SystemMessage; got {described(told)}."
             )
-        return await handler(request.override(system_message=told))
+        return request.override(system_message=told)
 
-    return wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+    async def prompted(request: Any, handler: Handler) -> Any:
+        return await handler(override(request, await call_hook(make, request)))
+
+    made = wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+    if not is_async(make):  # for a program that calls the hook itself; an agent calls the async hook
+        made.awrap_model_call = prompted
+        made.wrap_model_call = lambda request, handler: handler(override(request, make(request)))
+    return made
 
 
 def hook_config(*, can_jump_to: Sequence[str] | None = None) -> Callable[[F], F]:

@@ -23,6 +23,7 @@ from .view import view_of
 
 C = TypeVar("C", default=Any)
 S = TypeVar("S", default=Any)
+R = TypeVar("R", default=Any)
 
 
 class AgentState(TypedDict, Generic[C]):

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .foreign import langchain_bases
 from .interrupts import Command
 from .message import AIMessage, Message, SystemMessage
-from .middleware_context import C, Runtime
+from .middleware_context import C, R, Runtime
 from .state import State
 
 FIELDS = (
@@ -90,7 +90,7 @@ class ModelRequest(Generic[C]):
         return type(self)(**{**parts, **changes})
 
 
-class ModelResponse(Struct):
+class ModelResponse(Struct, Generic[R]):
     """The result of a model call: the model's message, and the messages that a middleware adds."""
 
     result: list[Message]
@@ -98,10 +98,10 @@ class ModelResponse(Struct):
     """The structured output, if there is any."""
 
 
-class ExtendedModelResponse(Struct):
+class ExtendedModelResponse(Struct, Generic[R]):
     """The result of a model call, with a `Command` that updates the state of the thread."""
 
-    model_response: ModelResponse
+    model_response: ModelResponse[R]
     command: Command | None = None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from typing import Any, Generic, NamedTuple, Union, get_args, get_origin
 
 from ..core import allowed
 from ..core.digest import parse
@@ -21,6 +21,7 @@ from ..runtime.tool_pause import Body
 from ..runtime.value import output_json
 from ..schema.foreign import ForeignSchema
 from .foreign import langchain_bases
+from .middleware_context import S
 
 HandleErrors = bool | str | type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], str]
 
@@ -32,7 +33,7 @@ def _handles(given: Any) -> bool:
 HANDLE_ERRORS = allowed.Values("True, False, a text, exception types, or a function of the exception", _handles)
 
 
-class ToolStrategy:
+class ToolStrategy(Generic[S]):
     """A response format that the model gives by calling a tool, one for each type of a union.
 
     Args:
@@ -66,7 +67,7 @@ class ToolStrategy:
         return f"Error: {error}.\n Please fix your mistakes." if given else None
 
 
-class ProviderStrategy:
+class ProviderStrategy(Generic[S]):
     """A response format that the provider enforces.
 
     Args:
@@ -79,7 +80,7 @@ class ProviderStrategy:
         self.schema, self.strict = schema, strict
 
 
-class AutoStrategy:
+class AutoStrategy(Generic[S]):
     """A response format that the provider enforces; the same as `ProviderStrategy(schema)`."""
 
     def __init__(self, schema: Any) -> None:

@@ -125,6 +125,12 @@ class StateSchema:
         other = sorted(name for name in given if name != "messages" and not self._is_input(name))
         if other:
             known = ", ".join(repr(name) for name in ("messages", *filter(self._is_input, self.keys)))
+            private = [name for name in other if name in self.keys]
+            if private:
+                raise InvalidInput(
+                    f"The key {private[0]!r} of the state is private: hooks and tools set it, and an input cannot. "
+                    f"The input of a thread has {known}."
+                )
             raise InvalidInput(
                 f"The input of a thread has {known}; there is no {', '.join(map(repr, other))}. Declare it: "
                 "create_agent(state_schema=...); or give it as the context."

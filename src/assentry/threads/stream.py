@@ -83,9 +83,12 @@ class ThreadStream(RunResultStreaming):
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         super().__init__(driver)
-        driver.scope.hooks.on_event = self._event
-        if subgraphs:
-            driver.scope.hooks.on_branch_delta = self._branch_delta
+        hooks = driver.scope.hooks
+        hooks.on_event = self._event
+        if "messages" not in modes and hooks.observer is None:
+            hooks.on_delta = None  # nobody follows the tokens, so the model need not stream
+        elif subgraphs:
+            hooks.on_branch_delta = self._branch_delta
 
     def write(self, value: Any) -> None:
         """Send a value of the user's code to the stream; may be called from any thread."""
