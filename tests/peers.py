@@ -49,7 +49,7 @@ THREADS = (
     "langgraph-checkpoint-sqlite",
     "psycopg-pool",
 )
-THREADS_TESTS = ("tests/schema/test_injected.py", "tests/threads/peer")
+THREADS_TESTS = ("tests/schema/test_injected.py", "tests/threads/test_langchain_middleware.py", "tests/threads/peer")
 PINNED = ("langchain==1.5.0", "langchain-core==1.8.0", "langgraph==1.2.22")
 PEERS = {
     "litellm": Peer(LITELLM, ("tests/models/test_litellm.py",)),
