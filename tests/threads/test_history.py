@@ -119,7 +119,7 @@ async def test_state_keys_are_in_every_snapshot() -> None:
     await agent.ainvoke({**say("a"), "notes": ["x"]}, thread())
     await agent.ainvoke({**say("b"), "notes": ["y"]}, thread())
     found = [each.values.get("notes") for each in agent.get_state_history(thread())]
-    assert found == [["x", "y"], ["x", "y"], ["x"], ["x"], ["x"], None]
+    assert found == [["x", "y"], ["x", "y"], ["x"], ["x"], ["x"], []]
 
 
 async def test_what_is_no_checkpoint_is_refused_with_a_sentence() -> None:
