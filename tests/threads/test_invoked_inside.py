@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assentry import InvalidDecision, ReplayMismatch
+from assentry import InvalidDecision, ReplayMismatch, UsageError, function_tool
 from assentry.testing import ScriptedModel, call
 from assentry.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent, interrupt
 from tests.threads.support import Paired, decide, only, say, texts, thread
@@ -158,3 +158,48 @@ async def test_an_inner_run_that_dies_in_the_middle_leaves_the_outer_call_in_dou
     dies = False
     asked = only(await outer.ainvoke(None, thread()))
     assert inner.ran == [1] and asked.value["action_requests"][0]["name"] == "delegate"
+
+
+async def test_an_answer_of_somebody_who_may_not_decide_inside_loses_no_question() -> None:
+    ran: list[int] = []
+
+    @function_tool(reviewers=["cfo"])
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    gate = HumanInTheLoopMiddleware({"pay": True})
+    inner = create_agent(
+        Paired([call("pay", {"amount": 1}), "inner is done"]), [pay], middleware=[gate], checkpointer=True
+    )
+
+    async def delegate() -> str:
+        """Delegate."""
+        return str((await inner.ainvoke(say("x")))["messages"][-1].text)
+
+    agent = create_agent(Paired([call("delegate"), "ok"]), [delegate], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    asked = only(await agent.ainvoke(decide("approve", by="bob"), thread()))
+    assert "is for cfo to decide, not for bob" in asked.value["action_requests"][0]["description"] and ran == []
+    result = await agent.ainvoke(decide("approve", by="cfo"), thread())
+    assert ran == [1] and texts(result)[-2:] == [("tool", "inner is done"), ("ai", "ok")]
+
+
+async def test_an_agent_whose_tool_hides_arguments_is_not_invoked_where_they_would_be_shown() -> None:
+    @function_tool(needs_approval=True, redact=["card"])
+    def charge(card: str) -> str:
+        """Charge a card."""
+        return "charged"
+
+    inner_model = Paired([call("charge", {"card": "4111"}), "done"])
+    inner = create_agent(inner_model, [charge], name="inner")
+
+    async def delegate() -> Any:
+        """Delegate."""
+        return (await inner.ainvoke(say("go")))["messages"][-1].content
+
+    agent = create_agent(Paired([call("delegate"), "ok"]), [delegate], checkpointer=InMemorySaver())
+    with pytest.raises(UsageError, match=r"'charge' hides card.* agent\.as_tool\(\)"):
+        await agent.ainvoke(say("go"), thread())
+    assert not inner_model.requests

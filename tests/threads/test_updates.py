@@ -23,6 +23,7 @@ from assentry.threads import (
     StateUpdate,
     ThreadAgent,
     ToolMessage,
+    after_model,
 )
 from tests.threads.support import Ran, decide, journal, office, only, requests, say, texts, thread
 
@@ -257,3 +258,29 @@ async def test_the_context_goes_along(tmp_path: Path) -> None:
         assert agent.store is not None
         assert (await agent.store.read("t:2")).context.json == b'{"user":"ann"}'
         await agent.ainvoke(None, thread())
+
+
+@pytest.mark.parametrize("ids", [["", "b"], [None, "b"], ["a", "a"]])
+async def test_calls_without_ids_of_their_own_are_refused(ids: list[Any]) -> None:
+    agent, _ = await waiting()
+    calls = [{"name": "read_data", "args": {}, "id": id, "type": "tool_call"} for id in ids]
+    with pytest.raises(InvalidInput, match="Each call of an AIMessage needs an id, and no two calls the same"):
+        await agent.aupdate_state(thread(), {"messages": [AIMessage("", tool_calls=calls)]}, as_node="model")
+
+
+async def test_no_call_of_the_program_gets_past_after_model_in_silence() -> None:
+    @after_model
+    def guard(state: Any, runtime: Any) -> None:
+        """Look at what the model says."""
+
+    agent, ran = await waiting("ok", middleware=[guard])
+    said, _ = last_call(agent)
+    calls = [{"name": "read_data", "args": {}, "id": "own", "type": "tool_call"}]
+    update = {"messages": [AIMessage("", id=said.id, tool_calls=calls)]}
+    for node in (None, "model"):
+        with pytest.raises(UsageError, match="read_data would be due without the agent's after_model hooks"):
+            await agent.aupdate_state(thread(), update, as_node=node)
+    assert only(await agent.ainvoke(None, thread())), "nothing was recorded"
+    await agent.aupdate_state(thread(), update, as_node="HumanInTheLoopMiddleware.after_model")
+    await agent.ainvoke(None, thread())
+    assert ran == [("read_data", "records")]

@@ -250,8 +250,9 @@ class ThreadAgent:
         self, body: Body, input: Any, config: Any, context: Any, heard: HeardCall | None
     ) -> dict[str, Any]:
         """Run this agent inside of a tool of another agent, in whose thread its questions are asked."""
+        self._check_nothing_hidden()
         alone, store = copy.copy(self), MemoryStore()
-        alone.store, alone._inner = store, False
+        alone._keep_in(store)
 
         async def invoke(given: Any, here: Mapping[str, Any]) -> dict[str, Any]:
             return await alone._run(given, here, context, None, heard)
@@ -261,6 +262,21 @@ class ThreadAgent:
 
         given = config or THREAD_CONFIG.get()
         return await run_inside(body, InnerAgent(self.agent.name, store, invoke, state), input, given)
+
+    def _keep_in(self, store: Store) -> None:
+        """Keep the threads in a store of its own."""
+        self.store, self._inner = store, False
+
+    def _check_nothing_hidden(self) -> None:
+        """Raise `UsageError` if a tool hides arguments: the outer call shows what this agent asks and does."""
+        for placed in AgentGraph(self.agent).all_placed():
+            for tool in placed.tools.values():
+                if tool.redact:
+                    raise UsageError(
+                        f"The agent {self.agent.name!r} cannot be invoked inside of another's tool: its tool "
+                        f"{tool.name!r} hides {', '.join(tool.redact)}, which the other's questions would show. Give "
+                        "the other agent this one as a tool: agent.as_tool()."
+                    )
 
     async def _collect(self, shape: CallShape, input: Any, config: Any, context: Any, on_pending: OnPending) -> Any:
         """Run a call whose chunks are wanted, or printed, and return its result."""

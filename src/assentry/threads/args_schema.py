@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, create_model
 
 from ..errors import InvalidArguments, InvalidDefinition
 from ..schema.foreign import ForeignSchema
@@ -49,20 +49,36 @@ def find_slots(tool: str, hints: dict[str, tuple[Any, Any]]) -> dict[str, Slot]:
 
 def model_parameters(tool: str, kind: type[BaseModel], left_out: Collection[str]) -> Parameters:
     """Return the schema that a model is offered of a model of pydantic, without some fields, and its check."""
+    closed = _input_names(kind, left_out)
     if kind.model_fields.keys() & set(left_out) or langchain_bases(kind):  # or LangChain made it from a function
         kept: Any = {name: (each.annotation, each) for name, each in kind.model_fields.items() if name not in left_out}
         kind = create_model(kind.__name__, __config__=kind.model_config, **kept)
     read = type_schema(tool, kind, strict=False)
     loose = {key: value for key, value in read.json_schema.items() if key != "description"}
-    return Parameters(loose, read.required, read.defaults, read.fill, _checked(kind, read), read.loose)
+    return Parameters(loose, read.required, read.defaults, read.fill, _checked(kind, read, closed), read.loose)
 
 
-def _checked(kind: type[BaseModel], read: Parameters) -> Callable[[Json], Any]:
-    """Return a check that arguments fit, and that pydantic's lax validation does not change them either."""
+def _input_names(kind: type[BaseModel], fields: Collection[str]) -> set[str]:
+    """Return the names by which arguments could fill fields of a model: their own names, and their aliases."""
+    names = set(fields)
+    for name in kind.model_fields.keys() & names:
+        alias = kind.model_fields[name].validation_alias
+        for each in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+            first = each.path[0] if isinstance(each, AliasPath) else each
+            names |= {str(first)} if first is not None else set()
+    return names
+
+
+def _checked(kind: type[BaseModel], read: Parameters, closed: Collection[str]) -> Callable[[Json], Any]:
+    """Return a check that arguments fit, and that pydantic's lax validation does not change them either.
+
+    Arguments never have one of the `closed` names, even if the model allows any others.
+    """
     code = user_code(kind.__pydantic_core_schema__)
 
     def check(args: Json) -> Any:
         assert read.validate is not None
+        _check_open(args, closed)
         value = read.validate(args)
         try:
             changed = find_change(args, kind.model_validate(copy.deepcopy(args)), code)
@@ -75,6 +91,12 @@ def _checked(kind: type[BaseModel], read: Parameters) -> Callable[[Json], Any]:
     return check
 
 
+def _check_open(args: Json, closed: Collection[str]) -> None:
+    """Raise `InvalidArguments` if arguments name a parameter that only the thread fills in."""
+    if (named := next((name for name in args if name in closed), None)) is not None:
+        raise InvalidArguments(f'"{named}": there is no such argument')
+
+
 def written_parameters(schema: Json, left_out: Collection[str] = ()) -> Parameters:
     """Return a JSON schema, without some properties, and its check."""
     properties = {name: each for name, each in (schema.get("properties") or {}).items() if name not in left_out}
@@ -85,8 +107,8 @@ def written_parameters(schema: Json, left_out: Collection[str] = ()) -> Paramete
     foreign = ForeignSchema(schema)
 
     def check(args: Json) -> Json:
-        named = next((name for name in args if name in left_out), None)
-        if problem := f'"{named}": there is no such argument' if named is not None else foreign.problem(args):
+        _check_open(args, left_out)
+        if problem := foreign.problem(args):
             raise InvalidArguments(problem)
         return args
 

@@ -85,6 +85,8 @@ class ForkDraft:
 
     def __init__(self, agent: ThreadedAgent, at: ForkPoint | None) -> None:
         self.agent, self.at = agent, at
+        self.after_hooks = False
+        """True if the program says that its messages stand as they are after the `after_model` hooks."""
         self.runs = [*at.before, at.run] if at is not None else []
         whole = view_of(self.runs)
         self._whole, self._edited = whole, whole.edited
@@ -115,6 +117,7 @@ class ForkDraft:
             self.messages, added = [], added[cleared[-1] + 1 :]
         self._check_results(added)
         for new in added:
+            _check_calls(new)
             places = [n for n, each in enumerate(self.messages) if new.id is not None and each.id == new.id]
             if type(new) is RemoveMessage:
                 if not places:
@@ -235,6 +238,11 @@ class ForkDraft:
         items += [item for each in mine for item in _kept(each, raw)]
         more = [item for each in later for item in _kept(each, raw)]
         is_known = any(said is each for each in self._known)
+        if not is_known and not self.after_hooks and has_after_hooks(self.agent):
+            raise UsageError(
+                f"The calls of {', '.join(self.calls)} would be due without the agent's after_model hooks, which look "
+                f"at what the model says. If they need not look at these calls, use update_state(as_node={GATE!r})."
+            )
         reply = f.Replied(output_json(items)[0], calls=tuple(calls), note=f.COPIED_REPLY if is_known else f.GIVEN_REPLY)
         return [self._definition(), reply, *([f.Said(input_json(more))] if more else [])]
 
@@ -249,6 +257,12 @@ class ForkDraft:
         if was is None:
             return AgentGraph(self.agent).agent_at(self.agent.name).definition_fact()
         return replace(was, tools=was.tools or run.marks.get(was.digest, {}), at=0)
+
+
+def has_after_hooks(agent: ThreadedAgent) -> bool:
+    """Return True if the agent's middleware looks at each reply of the model before its calls are due."""
+    hooks = getattr(agent.model, "hooks", None)
+    return bool(hooks and hooks["after_model"])
 
 
 def _removes_all(message: Message) -> bool:
@@ -267,6 +281,13 @@ def _as_said(one: Message, other: Message) -> bool:
 def _call_ids(message: Message | None) -> list[str]:
     calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     return [call["id"] for call in calls if call.get("id")]
+
+
+def _check_calls(message: Message) -> None:
+    """Raise `InvalidInput` unless each call of a message has an id of its own: its result is found by that."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    if len({call.get("id") for call in calls if call.get("id")}) < len(calls):
+        raise InvalidInput("Each call of an AIMessage needs an id, and no two calls the same.")
 
 
 def _unanswered(messages: Sequence[Message]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from .message_items import as_list, given_message
 from .opening import OnPending, Opened, Opening, explain_race, run_number
 from .snapshot import END, ThreadPoint, next_steps
 from .state import OWN_KEYS, State
+from .stream import GATE
 from .view import view_of
 
 WITHDRAWN = "The thread goes on in run {!r}, from another point. Nothing of this run was decided by that."
@@ -95,6 +96,7 @@ class ForkOpening(Opening):
         at = await self._read(point, input=True) if point is not None else None
         step = updated_step(as_node, at)
         draft = ForkDraft(self.setup.agent, at)
+        draft.after_hooks = as_node == GATE
         keys = self._check_values(values, step)
         if values and values.get("messages") is not None:
             draft.put(values["messages"])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..core import codec
 from ..core.digest import digest
 from ..core.facts import decode
-from ..errors import InvalidDecision, ReplayMismatch
+from ..errors import Forbidden, InvalidDecision, ReplayMismatch
 from ..runtime.tool_pause import OURS, Body, Paused
 from ..runtime.value import output_json
 from ..store.memory import MemoryStore
@@ -53,7 +53,7 @@ async def run_inside(body: Body, agent: InnerAgent, input: Any, config: Any) -> 
             try:
                 state = await agent.invoke(given, here)
                 kept = await _kept(agent.store, thread, state)
-            except InvalidDecision as error:
+            except (InvalidDecision, Forbidden) as error:  # nothing was decided inside: ask again
                 if before is None:
                     raise
                 kept = _noted(before, error)
@@ -99,7 +99,7 @@ async def _restore(store: MemoryStore, thread: str, kept: dict[str, Any]) -> Non
         await store.append(change)
 
 
-def _noted(kept: dict[str, Any], error: InvalidDecision) -> dict[str, Any]:
+def _noted(kept: dict[str, Any], error: Exception) -> dict[str, Any]:
     """Return what an inner run waits for, with a note about the last answer, which did not fit."""
     waits = []
     for id, value, schema in kept["waits"]:

@@ -6,6 +6,7 @@ was shown, and of its end once the outcome is recorded, so that it never stands 
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from contextlib import AbstractContextManager
@@ -177,6 +178,7 @@ class CallObserver(Observer):
     async def before_body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
         """Tell the listener of a body before it is entered."""
         key, id = (path, state.call.id), provider_id(state)
+        args = copy.deepcopy(args)  # a listener may change what it gets
         await self._tell_of_branches()
         if key in self.open:
             await self._tell_end(*key)

@@ -51,6 +51,11 @@ class Saver:
     def __init__(self, make: Callable[[], stores.Store]) -> None:
         self._make = make
 
+    def _made_by(self, make: Callable[[], stores.Store]) -> Self:
+        """Use another function that makes the store."""
+        self._make = make
+        return self
+
     @functools.cached_property
     def store(self) -> stores.Store:
         """The store, created on first access."""
@@ -249,9 +254,7 @@ class SqliteSaver(Saver):
     def from_conn_string(cls, conn_string: str) -> Self:
         """Make a saver to use as a context manager: `with SqliteSaver.from_conn_string("threads.db") as saver`."""
         saver = cls(path := conn_string.removeprefix("sqlite:///"))
-        if path == ":memory:":
-            saver._make = stores.MemoryStore
-        return saver
+        return saver._made_by(stores.MemoryStore) if path == ":memory:" else saver
 
 
 class PostgresSaver(Saver):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from langchain_core.callbacks import manager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
@@ -24,6 +26,7 @@ from ...definitions.calling import in_thread
 from ...definitions.context import ToolContext
 from ...definitions.tool import Tool
 from ...errors import InvalidArguments, InvalidDefinition
+from ...runtime.tool_pause import Body
 from ...schema.parameters import Parameters
 from ..args_schema import find_slots, model_hints, model_parameters, written_parameters
 from ..injection import Slot, config_in
@@ -78,11 +81,37 @@ class LangChainTool(Tool):
     async def enter(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
         """Call the tool with a `ToolCall`, so that it returns its own message."""
         filled = {name: slot(ctx) for name, slot in self.slots.items() if slot.kind in ("state", "store", "runtime")}
-        call = {"name": self.given.name, "args": {**bound, **filled}, "id": ctx.call_id, "type": "tool_call"}
+        args = CallArguments(bound, filled)
+        call: Any = {"name": self.given.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
         config: Any = var_child_runnable_config.get() or config_in(ctx)
-        if self.awaits:
-            return await self.given.ainvoke(call, config)
-        return await in_thread(functools.partial(self.given.invoke, call, config))
+        try:
+            if self.awaits:
+                return await self.given.ainvoke(call, config)
+            return await in_thread(functools.partial(self.given.invoke, call, config))
+        except Exception as error:
+            if _is_from_handler(error):
+                body: Body = ctx._asking  # type: ignore[assignment]
+                body.fault = error  # a callback handler with `raise_error` ends the run, as with any other tool
+            raise
+
+
+class CallArguments(dict[str, Any]):
+    """The arguments of a call for LangChain, which gives `items()` to callbacks before it enters the body.
+
+    Callbacks get copies: what they change in those does not run.
+    """
+
+    def __init__(self, judged: dict[str, Any], filled: dict[str, Any]) -> None:
+        super().__init__({**judged, **filled})
+        self._judged, self._filled = judged, filled
+
+    def copy(self) -> CallArguments:
+        """Return the same arguments."""
+        return CallArguments(self._judged, self._filled)
+
+    def items(self) -> Any:
+        """Return the arguments with copies of those that were judged."""
+        return {**self, **copy.deepcopy(self._judged)}.items()
 
 
 def tool_from_langchain(given: Any) -> LangChainTool:
@@ -112,6 +141,15 @@ def tool_from_langchain(given: Any) -> LangChainTool:
         slots=slots,
         awaits=_awaits(given),
     )
+
+
+def _is_from_handler(error: Exception) -> bool:
+    """Return True if a callback handler raised an exception, which LangChain lets through with `raise_error`."""
+    return any(frame.f_code in TELLING for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+TELLING = (manager.handle_event.__code__, manager.ahandle_event.__code__)
+"""LangChain's functions that call the handlers."""
 
 
 def _awaits(given: BaseTool) -> bool:
