@@ -370,6 +370,7 @@ def test_a_decision_model_blocks_calls(risk: float) -> None:
     assert result["messages"][2].status == ("success" if risk < 0.5 else "error")
 
 
+@pytest.mark.filterwarnings("ignore:.*ModelRouterMiddleware.* is in beta")
 def test_a_decision_model_chooses_the_model() -> None:
     answer = {"type": "choice", "choice": "fast", "probabilities": {"fast": 1.0}, "confidence": 1.0}
     classifier, fast = _decider(answer), ScriptedChat(steps=[called("look", at="it"), "Fast."])

@@ -203,12 +203,12 @@ wrap_tool_call = _decorator("wrap_tool_call")
 """Make a middleware from a function `(request, handler)` around each call that may run."""
 
 
-def dynamic_prompt(function: Callable[..., Any] | None = None) -> Any:
+def dynamic_prompt(func: Callable[..., Any] | None = None) -> Any:
     """Make a middleware from a function of the request that returns the system prompt: text or a `SystemMessage`."""
-    if function is None:
+    if func is None:
         return dynamic_prompt
-    allowed.check_option("@dynamic_prompt", "its function", function, allowed.CALLABLE)
-    make: Callable[..., Any] = function
+    allowed.check_option("@dynamic_prompt", "its function", func, allowed.CALLABLE)
+    make: Callable[..., Any] = func
 
     def override(request: Any, told: Any) -> Any:
         if not isinstance(told, str | SystemMessage):
@@ -220,7 +220,7 @@ def dynamic_prompt(function: Callable[..., Any] | None = None) -> Any:
     async def prompted(request: Any, handler: Handler) -> Any:
         return await handler(override(request, await call_hook(make, request)))
 
-    made = wrap_model_call(prompted, name=getattr(function, "__name__", "dynamic_prompt"))
+    made = wrap_model_call(prompted, name=getattr(func, "__name__", "dynamic_prompt"))
     if not is_async(make):  # for a program that calls the hook itself; an agent calls the async hook
         made.awrap_model_call = prompted
         made.wrap_model_call = lambda request, handler: handler(override(request, make(request)))

@@ -40,7 +40,7 @@ DIFFERENT: dict[str, list[Difference]] = {
     ],
     "gate.true_allows": [Difference(", 'respond']", "]", "`True` allows `respond`, too")],
     "hooks.a_jump_that_is_not_declared": [
-        Difference("human: Hi\nai: Hello.\n", "human: Hi\n", "`jump_to` need not be declared with `hook_config`")
+        Difference("human: Hi\nai: Hello.\n", "human: Hi\n", "a jump need not be declared")
     ],
     "messages.repr": [
         Difference("additional_kwargs={}, response_metadata={}, ", "", "`repr(message)` shows empty fields"),
@@ -88,9 +88,7 @@ SENTENCES: dict[str, Sentence] = {
     ),
 }
 """By case."""
-SIGNATURES: dict[str, tuple[str, ...]] = {
-    "`durability=`, since every step is written before it is taken": ("ThreadAgent.*(durability)",),
-}
+SIGNATURES: dict[str, tuple[str, ...]] = {}
 """Patterns of parameters, fields and methods that are not here, by the words of the guide that say so."""
 
 
