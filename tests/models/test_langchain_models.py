@@ -198,7 +198,7 @@ async def test_usage_and_deltas_are_those_of_the_chunks() -> None:
     assert kinds.count("response.function_call_arguments.delta") == 3
 
 
-async def test_a_reply_that_nobody_follows_is_not_streamed() -> None:
+async def test_a_fake_of_langchain_replies_without_text_where_nobody_follows_it() -> None:
     class Tooled(GenericFakeChatModel):
         def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
             return self

@@ -43,6 +43,8 @@ UNKNOWN = (
 )
 FINISHES = {"max_tokens": "length", "length": "length", "content_filter": "content_filter", "safety": "content_filter"}
 """Reasons to stop that leave a reply incomplete, as providers call them."""
+FAKES = "langchain_core.language_models.fake_chat_models"
+"""The module of LangChain's chat models for tests."""
 CALL_BLOCKS = ("tool_use", "function_call", "tool_call")
 OWN_IDS = ("run-", "lc_run-")
 """The beginnings of ids that LangChain makes up itself."""
@@ -79,6 +81,7 @@ class LangChainModel:
         """The model's name."""
         self._chat = chat_model
         self._retries = retries(chat_model)
+        self._is_fake = any(base.__module__ == FAKES for base in type(chat_model).__mro__)
         self._takes_config = takes_config(chat_model)
 
     def __repr__(self) -> str:
@@ -112,14 +115,15 @@ class LangChainModel:
         yield response
 
     async def _chunks(self, request: ModelRequest, output: str | None, asked: Any, more: Any) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply; the whole message if nobody follows them, or if the model may be asked again.
+        """Yield the chunks of the reply; the whole message if the model may be asked again.
 
-        A chat model that is invoked streams by itself if a handler of LangChain follows its tokens.
+        A model is streamed even if nobody follows it: one that streams inside of `ainvoke` mends a call that was cut
+        off, and the call would run with what came. LangChain's fakes for tests cannot stream a reply without text.
         """
         chat = self._bind_tools(request, output)
         if self._takes_config and isinstance(request, ChatRequest):
             more = {**more, "config": {"configurable": dict((request.config or {}).get("configurable") or {})}}
-        if self._retries or not request.streamed:
+        if self._retries or (self._is_fake and not request.streamed):
             yield await chat.ainvoke(asked, **more)
             return
         async with aclosing(chat.astream(asked, **more)) as chunks:
