@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -403,15 +405,21 @@ def test_files_are_searched(tmp_path: Path) -> None:
     assert [text for kind, text in texts(result) if kind == "tool"] == ["/notes.txt", "/notes.txt"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # LangChain leaves its pipes open
-def test_a_shell_keeps_its_session_over_the_calls_of_a_run(tmp_path: Path) -> None:
-    shell = lcm.ShellToolMiddleware(workspace_root=str(tmp_path), execution_policy=lcm.HostExecutionPolicy())
+def run_shell(root: str) -> None:
+    """Run commands in a shell of LangChain's, in a process of its own: LangChain leaves its pipes open."""
+    shell = lcm.ShellToolMiddleware(workspace_root=root, execution_policy=lcm.HostExecutionPolicy())
     steps = (called("shell", "c1", command="A=one"), called("shell", "c2", command="echo $A"), "Done.")
     result = agent_of(*steps, middleware=[shell]).invoke(say("Go."), thread())
     assert [text.strip() for kind, text in texts(result) if kind == "tool"][1] == "one"
     gate = HumanInTheLoopMiddleware({"shell": True})
-    agent = agent_of(*steps, middleware=[gate, shell])
-    assert agent.invoke(say("Go."), thread())["__interrupt__"]
+    assert agent_of(*steps, middleware=[gate, shell]).invoke(say("Go."), thread())["__interrupt__"]
+
+
+def test_a_shell_keeps_its_session_over_the_calls_of_a_run(tmp_path: Path) -> None:
+    program = "import sys; from tests.threads.test_langchain_middleware import run_shell; run_shell(sys.argv[1])"
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_around_a_tool_updates_the_state() -> None:
