@@ -110,12 +110,12 @@ def texts(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def rejected(tool: str, reason: str) -> str:
-    """What the model is told of a call that a person rejected."""
+    """Return the text that tells the model of a call that a person rejected."""
     return f"User rejected the tool call for `{tool}` with reason: {reason}"
 
 
 def edited(ran: str, text: str) -> str:
-    """What the model is told of a call that a person changed."""
+    """Return the text that tells the model of a call that a person changed."""
     return f"{EDIT_NOTICE} Executed instead: {ran}.\n\nTool response:\n{text}"
 
 

@@ -1,4 +1,4 @@
-"""What a body gives beside a value: a whole ToolMessage, or a Command that updates the state of the thread."""
+"""Results of a body beside a value: a whole ToolMessage, or a Command that updates the state of the thread."""
 
 from __future__ import annotations
 

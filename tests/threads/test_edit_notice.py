@@ -1,4 +1,4 @@
-"""What the model hears of a call that a person changed."""
+"""The words for the model about a call that a person changed."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def greet(name: str) -> str:
 
 
 async def told(agent: ThreadAgent, decision: Any) -> Any:
-    """What the model was told of the call, after this decision."""
+    """Return the text that told the model of the call, after this decision."""
     await agent.ainvoke(say("go"), thread())
     result = await agent.ainvoke(decide(decision), thread())
     output = requests(agent)[-1].input[-1]["output"]

@@ -37,7 +37,7 @@ def agent_of(*steps: Any, middleware: Any, tools: Any = (), **options: Any) -> A
 
 
 def heard(agent: Any) -> list[list[Any]]:
-    """What the agent's chat model heard."""
+    """Return the messages that the agent's chat model heard."""
     return agent.agent.model.shown.asked  # type: ignore[no-any-return]
 
 

@@ -94,7 +94,7 @@ def test_threads_live_in_postgres_too(postgres: Server) -> None:
 
 
 def talk(saver: Saver) -> list[tuple[str, str]]:
-    """What is said on a thread of a saver."""
+    """Return the messages on a thread of a saver."""
     agent, _ = office("Hello.", checkpointer=saver)
     return texts(agent.invoke(say("hi"), thread()))
 

@@ -27,7 +27,7 @@ PACKAGES: Final = ("langchain", "langchain_classic", "langchain_core", "langgrap
 """Packages whose types are injected into tools, or are live objects. A new one of theirs is refused unseen."""
 DATA: Final = ("langchain_core.documents", "langchain_core.load", "langchain_core.messages")
 """Modules of these packages whose types are data, which a model may write."""
-TODO: Final = ("langchain.agents.middleware.todo", "Todo")
+TODO_ITEM: Final = ("langchain.agents.middleware.todo", "Todo")
 """A type of these packages that is data, in a module with others that are not."""
 CONTEXTS: Final = frozenset(
     {
@@ -100,7 +100,7 @@ def _framework_type(kind: type) -> str:
     """Return the name of the nearest base, or of the class itself, that a framework injects; empty if it is data."""
     for module, name in map(_name, kind.__mro__):
         package = module.partition(".")[0]
-        if (module, name) == TODO:
+        if (module, name) == TODO_ITEM:
             return ""
         if package in PACKAGES:
             return "" if any(f"{module}.".startswith(f"{data}.") for data in DATA) else f"{name} of {package}"

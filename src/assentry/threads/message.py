@@ -76,7 +76,7 @@ class Message(Struct, repr_omit_defaults=True, metaclass=MessageClass):
     additional_kwargs: dict[str, Any] = {}
     """Data of a provider beside the content."""
     response_metadata: dict[str, Any] = {}
-    """What the provider says of the reply, such as the reason why it ended."""
+    """The provider's data about the reply, such as the reason why it ended."""
     extra: dict[str, Any] = {}
     """Fields of a message of LangChain that messages do not have here."""
 

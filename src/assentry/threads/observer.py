@@ -44,7 +44,7 @@ class Start(Struct, frozen=True):
     name: str
     input: Any
     parent: Any = None
-    """What the listener returned for the run that this one is part of; None if it is part of the current one."""
+    """The listener's value for the run that this one is part of; None if it is part of the current one."""
     metadata: dict[str, Any] = {}
     model: Model | None = None
     tool: Tool | None = None

@@ -20,7 +20,7 @@ IDS = [
 
 
 class Outcome(NamedTuple):
-    """What became of a case on both sides."""
+    """The outcome of a case on both sides."""
 
     name: str
     kind: str

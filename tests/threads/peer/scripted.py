@@ -65,7 +65,7 @@ class ScriptedChat(BaseChatModel):
 
     @property
     def settings(self) -> list[dict[str, Any]]:
-        """What else came with each request."""
+        """The other arguments of each request."""
         left_out = ("tools", "tool_choice")
         return [{k: v for k, v in kept.items() if k not in left_out} for kept in self.script.asked_with]
 
