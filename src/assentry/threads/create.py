@@ -37,7 +37,7 @@ def create_agent(
     tools: Sequence[Any] | None = None,
     *,
     system_prompt: str | SystemMessage | None = None,
-    middleware: Sequence[AgentMiddleware] = (),
+    middleware: Sequence[Any] = (),
     checkpointer: Any = None,
     response_format: Any = None,
     state_schema: Any = None,
@@ -56,9 +56,10 @@ def create_agent(
 
     Args:
         model: The model, or its name, such as "gpt-5.2" or "openai:gpt-5.2".
-        tools: Functions, Assentry's tools, and other agents.
+        tools: Functions, Assentry's tools, LangChain's tools, and other agents.
         system_prompt: The instructions for the model.
-        middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools.
+        middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools, also as
+            LangChain's middleware.
         checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
             True for an agent that is a tool of another agent and is stored in that agent's threads.
         response_format: The type of the final output, as `result["structured_response"]`; a JSON schema; or
@@ -77,19 +78,12 @@ def create_agent(
         transformers: Only None or an empty list.
         cache: No effect: no node of an agent is cached.
     """
-    check_no_breakpoint("create_agent", "interrupt_before", interrupt_before, InvalidDefinition)
-    check_no_breakpoint("create_agent", "interrupt_after", interrupt_after, InvalidDefinition)
-    if transformers:
-        raise InvalidDefinition(
-            'create_agent: transformers are not there; a run of stream_events(version="v3") has its own sequences.'
-        )
+    _check_absent(interrupt_before, interrupt_after, transformers)
     allowed.check_option("create_agent", "debug", debug, allowed.BOOL)
+    allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     asked = model_from("create_agent", model)
     around = checked_middleware(_adapted(middleware))
-    gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
-    allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
-    if len(gates) > 1:
-        raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
+    gates = _gates(around)
     hooked = HookedModel(asked, around, asked if isinstance(model, str) else model, response_format)
     told = _told(system_prompt)
     state_schemas = [*(each.state_schema for each in around), state_schema]
@@ -122,6 +116,24 @@ def create_agent(
     made = ThreadAgent(agent, threads, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns, debug=debug)
     made.unanswerable = _unanswerable(agent) if threads is None and not inner else None
     return made
+
+
+def _check_absent(interrupt_before: Any, interrupt_after: Any, transformers: Any) -> None:
+    """Raise `InvalidDefinition` for an option of LangChain's that has no meaning here."""
+    check_no_breakpoint("create_agent", "interrupt_before", interrupt_before, InvalidDefinition)
+    check_no_breakpoint("create_agent", "interrupt_after", interrupt_after, InvalidDefinition)
+    if transformers:
+        raise InvalidDefinition(
+            'create_agent: transformers are not there; a run of stream_events(version="v3") has its own sequences.'
+        )
+
+
+def _gates(around: Sequence[AgentMiddleware]) -> list[HumanInTheLoopMiddleware]:
+    """Return the middleware that asks people, one at most."""
+    gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
+    if len(gates) > 1:
+        raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
+    return gates
 
 
 def _is_langchain(model: Any, tools: Any, middleware: Any, *others: Any) -> bool:
@@ -157,7 +169,7 @@ def _adapt(given: Any) -> Any:
 
 
 def _gate_of(given: Any) -> HumanInTheLoopMiddleware:
-    """Return LangChain's human-in-the-loop middleware as ours: a gate that nothing passes."""
+    """Return LangChain's human-in-the-loop middleware as ours, with the same options."""
     if type(given).__module__.partition(".")[0] != "langchain":
         raise InvalidDefinition(
             f"{type(given).__name__} is a subclass of LangChain's HumanInTheLoopMiddleware, whose code would not be "
