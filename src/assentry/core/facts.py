@@ -134,6 +134,10 @@ class Began(Fact, frozen=True):
     """The size limit of a call's arguments. Larger arguments are not read."""
     forked: str | None = None
     """The point that this run was forked from, if any: a run, `@`, and the number of its facts up to there."""
+    engine: str | None = None
+    """The engine that is the authority on this run, such as "temporal"; None if a store is, or the run's holder.
+
+    A store may have a copy of such a run. Whoever decides in it asks the engine."""
 
     @property
     def call(self) -> str | None:

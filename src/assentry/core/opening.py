@@ -26,6 +26,7 @@ def first_facts(
     follows: str | None = None,
     trace: dict[str, str] | None = None,
     forked: str | None = None,
+    engine: str | None = None,
 ) -> tuple[Began, *tuple[Said, ...]]:
     """Return the first facts of a run of the template's agent, begun at `at`, in milliseconds since 1970."""
     began = Began(
@@ -45,6 +46,7 @@ def first_facts(
         by,
         template.max_argument_bytes,
         forked,
+        engine,
         at=at,
     )
     return (began, *said)

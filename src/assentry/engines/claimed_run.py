@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..core.facts import AnyFact, Began
+from ..core.facts import AnyFact
 from ..core.run import UNDER_WAY
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
@@ -37,11 +37,11 @@ class Halted(Exception):
 
 
 class DriveSettings:
-    """The settings with which a worker drives all of its runs."""
+    """The settings with which a worker drives all of its runs. `store` is None if the runs are in none."""
 
     def __init__(
         self,
-        store: Store,
+        store: Store | None,
         agents: AgentRegistry,
         config: RunConfig,
         hooks: RunHooks[Any] | None,
@@ -57,18 +57,23 @@ class DriveSettings:
 
     async def driver(self, stored: Stored, lease: Lease) -> Driver:
         """Return a driver for this run, with the version of its agent that the run was made with."""
-        agent = self._agent(stored)
-        own = stored.context.json is None  # no context was saved with the run: use the worker's, and do not save it
-        context = await _make_context(self.context, stored.record) if own else None
+        agent = self.agent(stored)
+        context = await self.own_context(stored.context, stored.record)
         state = state_of(agent, stored, context, self.config)
-        session = await self._session(resumption(state).journal.run.began)
+        began = resumption(state).journal.run.began
+        session = await self.session(began.session if began is not None else None)
         place = RunPlace(session, store=self.store, advice=ADVICE)
         driver = resume_run(agent, state, context, None, self.config, self.hooks, place, Driver, lease)
         writer_of(driver).saved = NOT_SAVED if context is not None else stored.context
         driver.gentle = True
         return driver
 
-    def _agent(self, stored: Stored) -> Agent[Any]:
+    async def own_context(self, saved: SavedContext, record: RunRecord) -> Any:
+        """Return the worker's own context for a run that has none, which is not saved; None if the run has one."""
+        return await _make_context(self.context, record) if saved.json is None else None
+
+    def agent(self, stored: Stored) -> Agent[Any]:
+        """Return the version of its agent that a run was made with."""
         run = stored.record.id
 
         def tell(text: str) -> None:
@@ -76,10 +81,11 @@ class DriveSettings:
 
         return self.agents.route_stored(stored, self.config.on_change, tell)
 
-    async def _session(self, began: Began | None) -> Session | None:
-        if began is None or began.session is None or self.sessions is None:
+    async def session(self, session_id: str | None) -> Session | None:
+        """Return the session with this id; None without an id, or without `sessions`."""
+        if session_id is None or self.sessions is None:
             return None  # `resume_run` raises `SessionMissing` if the run needs a session
-        session = self.sessions(began.session)
+        session = self.sessions(session_id)
         return await session if inspect.isawaitable(session) else session
 
 
@@ -109,6 +115,7 @@ class ClaimedRun:
 
         An exception is the reason why the run could not continue; the lease is then still held.
         """
+        assert self.plan.store is not None, "a lease is of a store's run"
         stored = await self.plan.store.load(self.lease.run)
         self.record, self.known = stored.record, stored.record.seq
         if stored.record.status not in UNDER_WAY:  # a person resumes a cancelled run

@@ -8,8 +8,9 @@
 | `end_drive` | ends a drive that goes on in a task of its own | the task |
 | `close_run` | writes the last facts, and releases the lease | store |
 
-The runner, the worker, threads and live sessions call these functions and have no others. Time is the clock of the
-settings or the store. Checking what a user passes in, waiting, retrying and wording belong to the callers.
+The runner, the worker, threads, live sessions and Temporal's activities call these functions and have no others. Time
+is the clock of the settings or the store. Checking what a user passes in, waiting, retrying and wording belong to the
+callers.
 """
 
 from __future__ import annotations
@@ -83,6 +84,10 @@ class RunPlace(NamedTuple):
     """The point that a new run is forked from; see `Began.forked`."""
     update: Raw = f.NOTHING
     """Updates of the thread's state that came with the input; see `Said.update`."""
+    engine: str | None = None
+    """The engine that is the authority on a new run; see `Began.engine`."""
+    partial: bool = False
+    """True if this drive performs a part of what is owed. Another part writes the run's session."""
     advice: str = "Resume its state with a higher max_turns to go on."
     """The advice to a caller whose run has used up its turns."""
 
@@ -141,6 +146,7 @@ def begin_run(
         thread=place.thread,
         follows=place.follows,
         forked=place.forked,
+        engine=place.engine,
     )
     scope.hooks.observer = observer = _observer_of(scope, lambda: first()[0])
     if observer is not None:
@@ -264,7 +270,7 @@ def _check_unfinished(
 
 def _check_place(began: f.Began, place: RunPlace, live: bool) -> None:
     """Raise an error unless the run is resumed with the session, conversation and store that it began with."""
-    if began.session is not None and place.session is None:
+    if began.session is not None and place.session is None and not place.partial:
         raise SessionMissing(
             f"This run is kept in session {began.session!r}; give it again: Runner.run(..., session=...)."
         )

@@ -53,6 +53,8 @@ class Driver:
     """The advice to a caller whose run has used up its turns."""
     gentle = False
     """True if the drive can be stopped while bodies go on; each long effect then has its own task."""
+    partial = False
+    """True if the drive performs a part of what is owed: what `_allowed` lets through. Others perform the rest."""
     stop: Literal["immediate", "after_turn"] | None = None
     loading: asyncio.Timeout | None = None
     """The timeout of reading the session; it has a limit only after an immediate stop."""
@@ -136,13 +138,17 @@ class Driver:
     def _take_up(self) -> None:
         """Apply expired deadlines and earlier tripwires."""
         run = self.journal.run
-        late = overdue(run, self.journal.now()) if run.open else []
-        if late:
-            self.journal.append(late)
+        self._expire()
         for path in [(), *[path for path, _ in open_branches(run)]]:
             cut_off = tripwire(self.scope, path) if self.scope.run_at(path).guarded else None
             if cut_off is not None:
                 self.tasks.fail(path, cut_off)
+
+    def _expire(self) -> None:
+        run = self.journal.run
+        late = overdue(run, self.journal.now()) if run.open else []
+        if late:
+            self.journal.append(late)
 
     async def _drive(self, task: asyncio.Task[Any]) -> None:
         scope, tasks, hooks, journal = self.scope, self.tasks, self.scope.hooks, self.journal
@@ -156,7 +162,7 @@ class Driver:
             if self.writer is not None and not broken:
                 self.writer.lease.check("begin")
             todo = owed(journal.run, busy)
-            if busy or broken or self.stop is not None:
+            if busy or broken or self.partial or self.stop is not None:
                 todo = self._allowed(todo)
                 if broken and self._give_up():
                     continue

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine, Iterable
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from ..errors import (
     UnreadableState,
 )
 from ..store.projection import Projection
-from ..store.record import Change, SavedContext
+from ..store.record import Change, Question, SavedContext
 from . import input_order, saved_context
 from .journal import Journal, StoredPart
 from .lease import HELD, LOST, REFUSED, RELEASED, RELEASING, Heartbeat, RunLease
@@ -463,7 +463,7 @@ class StoreWriter:
         change.lease, change.hold, change.release = lease.offered(), lease.hold, release
         change.take = lease.held is None and self.seq > 0
         if change.asked:
-            change.definitions = self._definitions(change)
+            change.definitions = offered_tools(self.scope, change.asked, self.sent)
         waits = change.asked or (release and change.record.status in UNDER_WAY)
         if facts and waits and self.marked is not None:
             change.chapter = self._chapter(self.marked)
@@ -485,17 +485,6 @@ class StoreWriter:
         if chapter is None:
             self.snapshot = self.marked = None
         return chapter
-
-    def _definitions(self, change: Change) -> dict[str, bytes]:
-        """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them."""
-        out: dict[str, bytes] = {}
-        for question in change.asked:
-            state = self.scope.run_at(question.path).calls[question.call]
-            placed = self.scope.graph.of(state)
-            for tool in (*placed.tools.values(), placed.final, placed.tool_of(state)):
-                if tool is not None and tool.fingerprint not in self.sent:
-                    out[tool.fingerprint] = tool.frozen()
-        return out
 
     def _context(self) -> SavedContext | None:
         if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
@@ -636,6 +625,21 @@ class StoreWriter:
                 await self.store.witness(run.id, late)
             except Exception as error:
                 log.warning("Results of run %s that came too late could not be kept: %s", run.id, error)
+
+
+def offered_tools(scope: Scope, asked: Iterable[Question | f.Asked], sent: Container[str] = ()) -> dict[str, bytes]:
+    """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them.
+
+    Those whose fingerprints are in `sent` are left out.
+    """
+    out: dict[str, bytes] = {}
+    for question in asked:
+        state = scope.run_at(question.path).calls[question.call]
+        placed = scope.graph.of(state)
+        for tool in (*placed.tools.values(), placed.final, placed.tool_of(state)):
+            if tool is not None and tool.fingerprint not in sent:
+                out[tool.fingerprint] = tool.frozen()
+    return out
 
 
 SPOKEN = (f.Said, f.Replied, f.Defined, f.Switched)

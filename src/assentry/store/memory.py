@@ -185,6 +185,11 @@ class MemoryStore(Store):
         if news.is_news(change):
             self._news.ring()
 
+    async def define(self, definitions: Mapping[str, bytes]) -> None:
+        """Keep definitions of tools."""
+        with self._locked():
+            self._definitions |= {name: bytes(text) for name, text in definitions.items()}
+
     def _expected(self, change: Change, now: int) -> _Kept | None:
         """Return the run of a change, None for a new one; raise unless it is in the state that the change expects."""
         if change.seq == 0 and change.record.id not in self._runs:

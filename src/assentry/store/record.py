@@ -217,6 +217,8 @@ class Stored(Struct, kw_only=True):
 
     The facts before the snapshot are decoded when somebody looks at them.
     """
+    head: bytes | None = None
+    """The hash of the run's last row, and so of all its rows; None in a store without hashes."""
 
     def run(self, *, talks: bool = True) -> Run:
         """Return the run that the facts fold into; with `talks`, its conversation is ready for the model."""

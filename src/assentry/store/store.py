@@ -140,6 +140,13 @@ class Store(ABC):
         """
 
     @abstractmethod
+    async def define(self, definitions: Mapping[str, bytes]) -> None:
+        """Keep definitions of tools, as JSON by their fingerprints, for an engine whose questions are of these tools.
+
+        What is there already stays as it is. A drive keeps definitions with its questions, by `append`.
+        """
+
+    @abstractmethod
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         """Acquire the leases of up to `limit` runs that are due, of these agents or with None of all.
 

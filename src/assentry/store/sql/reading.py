@@ -117,7 +117,8 @@ def _loaded(transaction: Transaction, own: Own, whole: bool, most: int | None) -
     facts = {row.seq: unpack(record.id, row.seq, row.text, kept) for row in (*late.counting, *late.tail)}
     before = late.restored(facts)
     tail = before.facts([facts[row.seq] for row in late.tail])
-    return Stored(record=record, facts=tail, context=_context(own), fence=own.fence, before=before)  # type: ignore[arg-type]
+    context, head = _context(own), head_of(record.id, own.head).hash
+    return Stored(record=record, facts=tail, context=context, fence=own.fence, before=before, head=head)  # type: ignore[arg-type]
 
 
 def _place(own: Own) -> Place:
@@ -139,7 +140,8 @@ def _stored(transaction: Transaction, own: Own, after: int) -> Stored:
     _check_lease(record, own.fence)
     context = _context(own)
     facts = [] if record.erased is not None else facts_of(transaction, record.id, own.number, rows)
-    return Stored(record=record, facts=facts, context=context, fence=own.fence)
+    head = head_of(record.id, own.head).hash
+    return Stored(record=record, facts=facts, context=context, fence=own.fence, head=head)
 
 
 def _check_lease(record: RunRecord, fence: Any) -> None:

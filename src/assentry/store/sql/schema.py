@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 7
+VERSION = 8
 """The number of the newest migration; a database with a higher version is from a newer Assentry.
 
 Every write compares it with the database's version, inside of its transaction. So no process goes on writing after a

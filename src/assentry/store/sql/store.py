@@ -34,7 +34,7 @@ from .reading import chapters_differ, find_definition, history, journal_of, load
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
-from .writing import append, run_not_found
+from .writing import append, define, run_not_found
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -109,6 +109,12 @@ class SQLStore(Store):
             self._wakeup.ring()
         if is_news(change):
             self._news.ring()
+
+    async def define(self, definitions: Mapping[str, bytes]) -> None:
+        """Keep definitions of tools, unless they are there already."""
+        if definitions.keys() - self._known:
+            await self._write(lambda transaction: define(transaction, definitions, self._known))
+            self._known.update(definitions)
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`. An erased run has no facts."""

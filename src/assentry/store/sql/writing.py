@@ -98,11 +98,16 @@ class LockedRun(NamedTuple):
 def append(transaction: Transaction, change: Change, now: int, known: set[str]) -> bool:
     """Write a change; return True if the run may be claimed now. `known` are the definitions already stored."""
     ready = _begin(transaction, change, now) if change.seq == 0 else _go_on(transaction, change, now)
-    fresh = [{"fingerprint": name, "body": text} for name, text in change.definitions.items() if name not in known]
+    define(transaction, change.definitions, known)
+    return ready
+
+
+def define(transaction: Transaction, definitions: Mapping[str, bytes], known: set[str]) -> None:
+    """Write definitions of tools; `known` are those that are stored already."""
+    fresh = [{"fingerprint": name, "body": text} for name, text in definitions.items() if name not in known]
     if fresh:
         fresh.sort(key=lambda row: str(row["fingerprint"]))  # a fixed order prevents deadlocks
         transaction.many(DEFINE, fresh)
-    return ready
 
 
 def _begin(transaction: Transaction, change: Change, now: int) -> bool:

@@ -1,0 +1,178 @@
+"""The ledger: a workflow's own account of its run. Pure: it folds facts and links their hashes, and nothing else.
+
+The workflow's history is the authority on a run. The ledger is what the history's events come to: the folded run, the
+facts that are not in the archive yet, and the hash that covers all facts. It needs no agent, so a changed agent cannot
+change what a replay comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ...core import facts as f
+from ...core.codec import replay
+from ...core.facts import AnyFact
+from ...core.fold import check, fold
+from ...core.past import PastDict
+from ...core.run import CallState, Run
+from ...core.snapshot import EMPTY, Past, Restored, Snapshot, is_due, mark
+from ...errors import IllegalFact
+from ...store.row_codec import START, link, pack
+from .message import Carried, ContextText, Mark
+
+Path = tuple[str, ...]
+
+
+class Ledger:
+    """The facts of one run, as its workflow has recorded them."""
+
+    def __init__(self, run_id: str) -> None:
+        self.id = run_id
+        self.run = Run()
+        self.mark = Mark()
+        """The facts that the archive has."""
+        self.unkept: list[AnyFact] = []
+        """The facts after those."""
+        self.head = START
+        """The hash of the last fact and of all before it."""
+        self._marked: Snapshot | None = None
+        self._since: list[AnyFact] = []
+        """The facts after the snapshot; all of them as long as there is none."""
+        self._counting: dict[int, AnyFact] = {}
+        """The facts that a snapshot needs: the beginning, definitions and grants."""
+
+    @property
+    def whole(self) -> bool:
+        """True if everything that ever happened in the run can be looked up here."""
+        return not isinstance(self.run.asked, PastDict)
+
+    def at(self, path: Path, call: str) -> CallState | None:
+        """Return the state of a call; None if there is none."""
+        try:
+            return self.run.at(path).calls.get(call)
+        except IllegalFact:
+            return None
+
+    # -- recording ---------------------------------------------------------------------------------
+
+    def add(self, fact: AnyFact) -> None:
+        """Record a fact, or raise `IllegalFact` and change nothing."""
+        fold(self.run, fact)
+        seq = self.run.seq
+        self.head = link(self.head, self.id, seq, pack(fact)[0])
+        self.unkept.append(fact)
+        self._since.append(fact)
+        if isinstance(fact, f.Began | f.Defined | f.Granted | f.Revoked) and (seq == 1 or type(fact) is not f.Began):
+            self._counting[seq] = fact
+        if is_due(self.run, EMPTY):
+            self._marked = mark(self.run)
+            self._since.clear()
+
+    def take(self, facts: Iterable[AnyFact]) -> int:
+        """Record those facts of an activity that are still legal, and return their number.
+
+        Others may have written meanwhile: a person has cancelled the run, or a grant is used up. What was not recorded
+        is owed again, if it is owed at all.
+        """
+        return sum(self._try(fact) for fact in facts)
+
+    def _try(self, fact: AnyFact) -> bool:
+        if type(fact) is f.Stepped and self._has_step(fact):
+            return False  # the body has told of this step already
+        try:
+            self.add(fact)
+        except IllegalFact:
+            return False
+        return True
+
+    def _has_step(self, fact: f.Stepped) -> bool:
+        state = self.at(fact.path, fact.call)
+        return state is not None and (fact.name, fact.number) in {(step.name, step.number) for step in state.steps}
+
+    def start(self, path: Path, call: str, at: int) -> int:
+        """Record that a body is about to be entered, and return the number of the attempt."""
+        state = self.run.at(path).calls[call]
+        self.add(f.Started(call, state.attempt + 1, at=at, path=path))
+        return state.attempt
+
+    def leave(self, path: Path, call: str, attempt: int, at: int) -> bool:
+        """Record that the body was not entered; return False if the attempt is not under way."""
+        return self._try(f.Left(call, attempt, at=at, path=path))
+
+    def take_body(self, path: Path, call: str, attempt: int, facts: list[AnyFact], at: int) -> int:
+        """Record the facts of an activity that went through the door for this attempt; return their number.
+
+        The door's own `Started` stands in the ledger already. Without one the body was not entered. A result that is
+        not legal any more is kept as evidence.
+        """
+        entered = next((fact for fact in facts if type(fact) is f.Started and fact.call == call), None)
+        taken = 0
+        if entered is None:
+            taken += self.leave(path, call, attempt, at)
+        for fact in facts:
+            if fact is entered:
+                continue
+            if self._try(fact):
+                taken += 1
+            elif type(fact) is f.Finished and fact.call == call:
+                taken += self._try(f.Witnessed(call, attempt, fact.output, at=fact.at, path=path))
+        return taken + (entered is not None)
+
+    def refuses(self, facts: Iterable[AnyFact]) -> IllegalFact | None:
+        """Return the error of the first of these facts that may not follow; None if each may."""
+        for fact in facts:
+            try:
+                check(self.run, fact)
+            except IllegalFact as error:
+                return error
+        return None
+
+    # -- keeping and carrying ----------------------------------------------------------------------
+
+    def here(self) -> Mark:
+        """Return the mark of all facts so far."""
+        return Mark(self.run.seq, self.head.hex())
+
+    def kept(self, facts: int, upto: Mark) -> None:
+        """Note that the archive has the facts up to a mark, which are the next so many."""
+        del self.unkept[:facts]
+        self.mark = upto
+
+    def carry(self, context: ContextText, attributes: bool, executions: int) -> Carried:
+        """Return what the next execution of the workflow needs to go on. Everything is in the archive then."""
+        at, counting = self._marked, self._counting
+        if at is None:
+            return Carried(self.mark, list(self._since), context=context, attributes=attributes, executions=executions)
+        before = {seq: fact for seq, fact in counting.items() if seq <= at.seq}
+        defined = {seq: fact for seq, fact in before.items() if type(fact) is f.Defined}
+        roots = [seq for seq, fact in defined.items() if not fact.path]
+        snapshot = replace(
+            at,
+            definition=roots[-1] if at.definition and roots else 0,
+            marks=tuple(seq for seq, fact in defined.items() if fact.tools),
+            grants=tuple(seq for seq, fact in before.items() if isinstance(fact, f.Granted | f.Revoked)),
+        )
+        numbers = set(snapshot.numbers())
+        rows = [(seq, fact) for seq, fact in before.items() if seq in numbers]
+        return Carried(self.mark, list(self._since), snapshot, rows, context, attributes, executions)
+
+    @classmethod
+    def carried(cls, run_id: str, from_: Carried) -> Ledger:
+        """Return the ledger that goes on from what an earlier execution carried over."""
+        made = cls(run_id)
+        if from_.snapshot is None:
+            made.run = replay(from_.since)
+            numbered = enumerate(from_.since, 1)
+        else:
+            made._counting = dict(from_.counting)
+            made.run = Restored(from_.snapshot, made._counting, Past(None)).run(from_.since, talks=False)
+            made._marked = from_.snapshot
+            numbered = enumerate(from_.since, from_.snapshot.seq + 1)
+        for seq, fact in numbered:
+            if seq == 1 or isinstance(fact, f.Defined | f.Granted | f.Revoked):
+                made._counting[seq] = fact
+        made._since = list(from_.since)
+        made.mark, made.head = from_.mark, bytes.fromhex(from_.mark.head)
+        return made

@@ -1,0 +1,215 @@
+"""The messages between client, workflow and activities, as JSON that Temporal's own pages can show.
+
+A message never has a transcript. It has facts that are new, and a `Mark` that names all facts before: their number, and
+the hash of the last one, which covers all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+
+from ...core.facts import NOTHING, AnyFact
+from ...core.snapshot import Snapshot
+from ...errors import UnreadableState
+
+M = TypeVar("M", bound=Struct)
+
+WORKFLOW = "AssentryRun"
+"""The name of the workflow's type."""
+BEGIN, ADVANCE, ENTER, DECIDE, KEEP = (f"assentry_{word}" for word in ("begin", "advance", "enter", "decide", "keep"))
+"""The names of the activities."""
+QUEUE = "assentry"
+"""The task queue that clients and workers use unless they are given another."""
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """The base of all messages. New fields need defaults: workers and clients of two versions meet."""
+
+
+class Mark(Message, frozen=True):
+    """The first `seq` facts of a run."""
+
+    seq: int = 0
+    head: str = ""
+    """The hash of the last of these facts and of the hash before it, and so of all of them; empty if there are none."""
+
+
+class ContextText(Message, frozen=True):
+    """The user's context as JSON, and its kind; see `SavedContext`."""
+
+    json: Raw = NOTHING
+    kind: str | None = None
+
+
+class Opening(Message, frozen=True):
+    """The request for a new run."""
+
+    agent: str
+    input: Raw
+    context: ContextText = ContextText()
+    max_turns: int | None = None
+    started_by: str | None = None
+    session: str | None = None
+    conversation: dict[str, str] | None = None
+    attributes: bool = False
+    """True if the search attributes are registered, so that the workflow may set them."""
+
+
+class Carried(Message, frozen=True):
+    """The part of a run that a workflow carries over when it continues as new: no conversation."""
+
+    mark: Mark
+    since: list[AnyFact]
+    """The facts after the snapshot, or all facts if there is no snapshot."""
+    snapshot: Snapshot | None = None
+    counting: list[tuple[int, AnyFact]] = []
+    """The facts before the snapshot that still count, with their numbers."""
+    context: ContextText = ContextText()
+    attributes: bool = False
+    executions: int = 1
+    """The number of workflow executions before, for whoever looks."""
+
+
+class Start(Message, frozen=True):
+    """The input of the workflow: a new run, or one that is carried over."""
+
+    opening: Opening | None = None
+    carried: Carried | None = None
+
+
+class Order(Message, frozen=True):
+    """The input of an activity: the part of a run to perform."""
+
+    run: str
+    mark: Mark = Mark()
+    path: tuple[str, ...] = ()
+    call: str | None = None
+    """The call whose body is to be entered; None for everything that is owed at this path and is no body."""
+    attempt: int = 0
+    settle: tuple[str, ...] = ()
+    """The calls in doubt. What became of their bodies is to be found out."""
+    context: ContextText = ContextText()
+    opening: Opening | None = None
+    """The request, for the activity that begins a run."""
+    decision: DecisionText | None = None
+    """The decision that needs the tool's definition, for the activity that looks at it."""
+
+
+class Failure(Message, frozen=True):
+    """An error that ended an activity's part of a run; the facts before it count."""
+
+    kind: str
+    message: str
+
+
+class Report(Message, frozen=True):
+    """The result of an activity: the facts that it made, which the workflow records if they are still legal."""
+
+    facts: list[AnyFact] = []
+    context: ContextText | None = None
+    """The context, if it has changed."""
+    failure: Failure | None = None
+    output: Raw = NOTHING
+    """The run's final output, if this part has concluded the run."""
+
+
+class Keeping(Message, frozen=True):
+    """The facts to write to the archive, after those of the mark."""
+
+    run: str
+    mark: Mark
+    facts: list[AnyFact]
+    head: str
+    """The hash after these facts."""
+    context: ContextText | None = None
+    """The context, if it has changed."""
+
+
+class DecisionText(Message, frozen=True):
+    """A decision on a question, as it is sent to the workflow."""
+
+    question: str
+    decision: dict[str, Any]
+    by: str
+    groups: tuple[str, ...] = ()
+    shown: str | None = None
+    digest: str | None = None
+    grant: Any = None
+
+
+class Word(Message, frozen=True):
+    """A message of a person to a run, other than a decision."""
+
+    kind: Literal["cancel", "resume", "say", "revoke", "retry"]
+    by: str
+    text: str | None = None
+    """The reason, the input, or the grant's id."""
+
+
+class Recorded(Message, frozen=True):
+    """The workflow's answer to a decision or a word."""
+
+    seq: int
+    """The number of facts that the run has with it."""
+    verdict: str | None = None
+    by: str | None = None
+    at: int | None = None
+    shown: str | None = None
+
+
+class Waiting(Message, frozen=True):
+    """A question that waits, as the workflow knows it."""
+
+    id: str
+    tool: str
+    arguments: str
+    digest: str
+    kind: str
+    why: str = ""
+    allowed: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    until: int | None = None
+
+
+class Standing(Message, frozen=True):
+    """The state of a run, as the workflow tells it."""
+
+    run: str
+    status: str
+    agent: str = ""
+    seq: int = 0
+    head: str = ""
+    turns: int = 0
+    questions: tuple[Waiting, ...] = ()
+    output: Raw = NOTHING
+    failure: Failure | None = None
+    executions: int = 1
+    """The number of workflow executions that the run has taken."""
+
+
+@functools.cache
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+_encode = msgspec.json.Encoder().encode
+_JSON = {"encoding": b"json/plain"}
+
+
+def to_wire(message: Struct) -> RawValue:
+    """Return a message as a payload of Temporal's, to the letter of its JSON."""
+    return RawValue(Payload(metadata=_JSON, data=_encode(message)))
+
+
+def from_wire(value: RawValue, kind: type[M]) -> M:
+    """Return the message of a payload; raise `UnreadableState` if it is another one."""
+    try:
+        return _decoder(kind).decode(value.payload.data)  # type: ignore[no-any-return]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableState(f"This is no {kind.__name__} of an Assentry run on Temporal: {error}.") from None

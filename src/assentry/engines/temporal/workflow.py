@@ -1,0 +1,539 @@
+"""The workflow: one run. It folds facts, derives what is owed, and has activities perform it. It knows no agent.
+
+Everything that depends on an agent's code is the result of an activity, and so is in the history: the gate's verdicts,
+guardrails, instructions, previews, model calls, bodies. What is left is the core, which is pure: `fold`, `owed`,
+`check` and the decisions of people. So a changed agent cannot break a replay, and a changed core can only if it folds old facts
+otherwise, which golden journals forbid.
+
+The order of commands is part of the history of every waiting run. A change here must pass the replay of the recorded
+histories in the tests, or be guarded by `workflow.patched`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Raw
+from msgspec.json import encode
+from temporalio import workflow
+from temporalio.common import RawValue, SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from ...approval.decide import decide
+    from ...approval.decision import Decider, Edit, checked_name, decision_from
+    from ...approval.question import effective
+    from ...core import facts as f
+    from ...core.digest import canonical
+    from ...core.rules import ASKED, RUNNING, verdict_of
+    from ...core.run import CallState, deadline, overdue, owed, questions, status
+    from ...core.wording import holds
+    from ...errors import (
+        AlreadyDecided,
+        AssentryError,
+        Conflict,
+        GrantNotFound,
+        NotPending,
+        QuestionNotFound,
+        RunFinished,
+        UsageError,
+    )
+    from . import message as m
+    from .ledger import Ledger, Path
+    from .options import OF_QUEUES, SHORTLY, EngineOptions
+
+STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
+AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
+TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
+ATTRIBUTES = (STATUS, AGENT, TOOLS)
+"""The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
+KEEPING = timedelta(seconds=30)
+"""The longest time of one write to the archive."""
+NOT_ENTERED = "NotEntered"
+"""The type of the error of an activity that did not enter its body."""
+PAUSES = (1.0, 5.0, 30.0, 60.0)
+"""The seconds before a body is tried again that could not be entered."""
+
+Key = tuple[Path, str | None]
+
+
+class NeedsTool(Exception):
+    """A decision cannot be looked at without the definition of a tool."""
+
+
+def refusal(error: AssentryError) -> ApplicationError:
+    """Return an error of Assentry's as one that reaches the caller of an update, with its class and its details."""
+    details = {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
+    return ApplicationError(str(error), details, type=type(error).__name__, non_retryable=True)
+
+
+@workflow.defn(name=m.WORKFLOW, sandboxed=False)
+class RunWorkflow:
+    """One run of an agent. Its id is the run's id."""
+
+    @workflow.init
+    def __init__(self, start: RawValue) -> None:
+        self._start = m.from_wire(start, m.Start)
+        self._id = workflow.info().workflow_id
+        carried, opening = self._start.carried, self._start.opening
+        self._ledger = Ledger(self._id) if carried is None else Ledger.carried(self._id, carried)
+        source: Any = carried or opening
+        self._context: m.ContextText = source.context
+        self._attributes: bool = source.attributes
+        self._executions = 1 if carried is None else carried.executions + 1
+        self._unkept_context: m.ContextText | None = None if carried is not None else source.context
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        """What activities are performing: the bodies by path and call, all else by path."""
+        self._pauses: dict[Key, int] = {}
+        """The number of times that each body could not be entered."""
+        self._news = 0
+        """Counts what has happened that may change what is owed."""
+        self._failure: m.Failure | None = None
+        """The error that holds the run up, until somebody does something."""
+        self._output = f.NOTHING
+        self._shown: tuple[Any, ...] = ()
+        self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
+
+    # -- the run ---------------------------------------------------------------------------------------
+
+    @workflow.run
+    async def run(self, start: RawValue) -> RawValue:
+        """Drive the run to its end."""
+        try:
+            if self._start.carried is None:
+                await self._begin()
+            await self._drive()
+        except asyncio.CancelledError:
+            await self._cancelled()
+            raise
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        await self._keep()
+        run = self._ledger.run
+        if run.closed is not None:
+            raise ApplicationError(run.closed.why, type=run.closed.error or "Closed", non_retryable=True)
+        if status(run) == "exhausted":
+            failed = self._failure or m.Failure("MaxTurnsExceeded", "The run used up its turns.")
+            raise ApplicationError(failed.message, type=failed.kind, non_retryable=True)
+        return m.to_wire(self._standing())
+
+    async def _begin(self) -> None:
+        opening = self._start.opening
+        assert opening is not None
+        order = m.Order(self._id, opening=opening)
+        while True:
+            try:
+                report = await self._perform(m.BEGIN, order, self._options.of_agent(opening.agent))
+            except ActivityError as error:
+                self._failure = _failure_of(error)
+            else:
+                self._take(report, self._ledger.take(report.facts))
+                if self._ledger.run.began is not None:
+                    return
+            await self._wait(self._news)
+
+    async def _drive(self) -> None:
+        """Have everything performed that is owed, until the run is over; wait for people and activities in between."""
+        while True:
+            self._expire()
+            before = self._news
+            if self._failure is None:
+                await self._schedule()
+            if self._ledger.unkept or self._unkept_context is not None:
+                await self._keep()
+            self._show()
+            if self._news > before or self._ledger.unkept:
+                continue
+            if self._is_over():
+                return
+            if not self._tasks and self._should_continue():
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                if self._news == before and not self._ledger.unkept:
+                    self._continue()
+                continue
+            await self._wait(before)
+
+    async def _wait(self, before: int) -> None:
+        """Wait until something happens, or the next deadline passes."""
+        run = self._ledger.run
+        until = deadline(run) if run.open and run.closed is None else None
+        seconds = None if until is None else max(0.0, (until - self._now() + 1) / 1000)
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._news > before, timeout=None if seconds is None else timedelta(seconds=seconds)
+            )
+
+    def _is_over(self) -> bool:
+        return not self._tasks and status(self._ledger.run) in ("done", "closed", "exhausted")
+
+    def _expire(self) -> None:
+        """Reject the open questions whose deadline has passed."""
+        run = self._ledger.run
+        if run.open and run.closed is None:
+            self._ledger.take(overdue(run, self._now()))
+
+    def _now(self) -> int:
+        """Return the milliseconds since the run began, on the server's clock."""
+        began = self._ledger.run.began
+        return max(0, int(workflow.time() * 1000) - (began.at if began is not None else 0))
+
+    async def _cancelled(self) -> None:
+        """Record that Temporal was told to cancel the workflow, and wait for the bodies that have begun."""
+        run = self._ledger.run
+        if run.began is not None and run.cancelled is None and run.closed is None:
+            self._ledger.take([f.Cancelled("temporal", at=self._now())])
+        bodies = [task for (_, call), task in self._tasks.items() if call is not None]
+        for (_, call), task in self._tasks.items():
+            if call is None:
+                task.cancel()
+        if bodies:
+            await asyncio.wait(bodies)
+        if run.began is not None:
+            await self._keep()
+
+    # -- performing ------------------------------------------------------------------------------------
+
+    async def _schedule(self) -> None:
+        """Begin an activity for each body and for each path that owes something and has none."""
+        run, mine = self._ledger.run, self._tasks
+        due: dict[Path, list[f.AnyEffect]] = {}
+        bodies: list[f.AnyEffect] = []
+        effects = owed(run, mine)
+        if not effects and not mine and status(run) == "exhausted":
+            effects = [f.Conclude()]  # an error handler of the agent's may give an output
+        for effect in effects:
+            if type(effect) is f.Execute and run.at(effect.path).calls[effect.call or ""].call.kind != "agent":
+                bodies.append(effect)
+            elif (effect.path, None) not in mine:
+                due.setdefault(effect.path, []).append(effect)
+        limit = self._options.max_parallel_tools
+        if limit is not None:
+            bodies = bodies[: max(0, limit - sum(call is not None for _, call in mine))]
+        started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
+        if not started and not due:
+            return
+        await self._keep()
+        mark = self._ledger.mark
+        for effect, attempt in started:
+            self._enter(effect, attempt, mark)
+        for path, effects in due.items():
+            settle = tuple(each.call or "" for each in effects if type(each) is f.Settle)
+            order = m.Order(self._id, mark, path, settle=settle, context=self._context)
+            self._begin_task((path, None), self._advance(order))
+
+    def _enter(self, effect: f.AnyEffect, attempt: int, mark: m.Mark) -> None:
+        """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
+        path, call = effect.path, effect.call or ""
+        state = self._ledger.at(path, call)
+        if state is None or state.phase is not RUNNING or self._ledger.run.cancelled or self._ledger.run.closed:
+            self._ledger.leave(path, call, attempt, self._now())
+            return
+        order = m.Order(self._id, mark, path, call, attempt, context=self._context)
+        self._begin_task((path, call), self._body(order, self._agent_at(path), state.tool))
+
+    def _begin_task(self, key: Key, work: Coroutine[Any, Any, None]) -> None:
+        async def performed() -> None:
+            try:
+                await work
+            finally:
+                del self._tasks[key]
+                self._news += 1
+
+        self._tasks[key] = asyncio.create_task(performed())
+
+    async def _advance(self, order: m.Order) -> None:
+        """Have all performed that is owed at a path and is no body."""
+        try:
+            report = await self._perform(m.ADVANCE, order, self._options.of_agent(self._agent_at(order.path)))
+        except ActivityError as error:
+            if not is_cancelled_exception(error):
+                self._failure = _failure_of(error)
+            return
+        unchanged = self._ledger.run.seq == order.mark.seq
+        taken = self._ledger.take(report.facts)
+        self._take(report, taken)
+        if not taken and unchanged and self._failure is None:  # the next activity would come to the same
+            self._failure = m.Failure("Conflict", "Nothing that the run owes could be performed.")
+
+    async def _body(self, order: m.Order, agent: str, tool: str) -> None:
+        """Have a body entered, and record what came of it. A body whose end is not known is in doubt."""
+        call = order.call or ""
+        key: Key = (order.path, call)
+        if (tried := self._pauses.get(key, 0)) > 0:
+            await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
+        try:
+            report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
+        except ActivityError as error:
+            if _never_entered(error):
+                self._ledger.leave(order.path, call, order.attempt, self._now())
+                self._pauses[key] = tried + 1
+            return
+        self._pauses[key] = 0 if report.facts else tried + 1
+        taken = self._ledger.take_body(order.path, call, order.attempt, report.facts, self._now())
+        self._take(report, taken)
+
+    async def _perform(self, name: str, order: m.Order, options: dict[str, Any]) -> m.Report:
+        summary = order.call or "/".join(order.path) or None
+        given = await workflow.execute_activity(
+            name, m.to_wire(order), result_type=RawValue, summary=summary, **options
+        )
+        return m.from_wire(given, m.Report)
+
+    def _take(self, report: m.Report, taken: int) -> None:
+        """Take over what a report has besides facts."""
+        if report.context is not None:
+            self._context = self._unkept_context = report.context
+        if report.output:
+            self._output = report.output
+        if report.failure is not None:
+            workflow.logger.warning("Run %s failed: %s: %s", self._id, report.failure.kind, report.failure.message)
+            if not taken or status(self._ledger.run) == "exhausted":
+                self._failure = report.failure
+
+    async def _keep(self) -> None:
+        """Write all facts to the archive. The input of a local activity is not in the history."""
+        ledger = self._ledger
+        while ledger.unkept or (self._unkept_context is not None and ledger.mark.seq):
+            facts, here, context = list(ledger.unkept), ledger.here(), self._unkept_context
+            self._unkept_context = None
+            order = m.Keeping(self._id, ledger.mark, facts, here.head, context)
+            await workflow.execute_local_activity(
+                m.KEEP,
+                m.to_wire(order),
+                start_to_close_timeout=KEEPING,
+                retry_policy=SHORTLY,
+                result_type=RawValue,
+            )
+            ledger.kept(len(facts), here)
+
+    def _agent_at(self, path: Path) -> str:
+        """Return the name of the agent that works at a path."""
+        run = self._ledger.run.at(path)
+        if run.definition is not None:
+            return run.definition.agent
+        return run.began.agent.rpartition("/")[2] if run.began is not None else ""
+
+    # -- continuing as new -----------------------------------------------------------------------------
+
+    def _should_continue(self) -> bool:
+        info = workflow.info()
+        long = info.get_current_history_length() >= self._options.continue_after
+        return long or info.is_continue_as_new_suggested()
+
+    def _continue(self) -> None:
+        """Continue with a short history. All is kept, no activity is under way, and no handler."""
+        carried = self._ledger.carry(self._context, self._attributes, self._executions)
+        workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
+
+    # -- what people do --------------------------------------------------------------------------------
+
+    @workflow.update(name="decide")
+    async def decide(self, given: RawValue) -> RawValue:
+        """Record a decision on an open question; of several deciders the first wins."""
+        text = m.from_wire(given, m.DecisionText)
+        try:
+            facts = self._decide(text)
+        except NeedsTool:
+            await self._keep_once()
+            order = m.Order(self._id, self._ledger.mark, context=self._context, decision=text)
+            report = await self._perform(m.DECIDE, order, self._options.of_agent(self._agent_at(())))
+            if report.failure is not None:
+                raise ApplicationError(report.failure.message, type=report.failure.kind, non_retryable=True) from None
+            facts = report.facts
+            if self._ledger.refuses(facts[:1]):
+                raise refusal(self._why_not(text)) from None
+        except AssentryError as error:
+            raise refusal(error) from None
+        self._record(facts)
+        return m.to_wire(self._recorded(text.question))
+
+    @decide.validator
+    def _check_decision(self, given: RawValue) -> None:
+        """Refuse a decision that cannot be recorded, before anything of it is in the history."""
+        try:
+            self._decide(m.from_wire(given, m.DecisionText))
+        except NeedsTool:
+            return
+        except AssentryError as error:
+            raise refusal(error) from None
+
+    def _decide(self, text: m.DecisionText) -> list[f.AnyFact]:
+        """Return the facts of a decision; raise `NeedsTool` if only an activity can look at it."""
+        given = decision_from(text.decision)
+        run, who = self._ledger.run, Decider(text.by, text.groups, text.shown)
+        if text.question not in run.asked and not self._ledger.whole:
+            raise NeedsTool  # it may have been decided before this execution of the workflow
+        if text.grant is not None or type(given) is Edit:
+            self._check_open(text)
+            raise NeedsTool
+        return decide(
+            run, text.question, given, by=who, at=self._now(), digest=text.digest, tool_of=_no_tool, grant=None
+        )
+
+    def _check_open(self, text: m.DecisionText) -> None:
+        """Raise the error of a decision that no tool could make right."""
+        where = self._ledger.run.asked.get(text.question)
+        if where is None:
+            raise QuestionNotFound(f"This run never asked a question with the id {text.question!r:.80}.")
+
+    def _why_not(self, text: m.DecisionText) -> AssentryError:
+        """Return the error of a decision that others were quicker with."""
+        earlier = self._ledger.run.decided.get(text.question)
+        if earlier is None:
+            return NotPending(f"Question {text.question} is not open any more.")
+        by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
+        return AlreadyDecided(f"Question {text.question} was decided by {by} already.", by=by, verdict=verdict, at=0)
+
+    async def _keep_once(self) -> None:
+        """Wait until the archive has all facts so far; the run's own loop writes them."""
+        wanted = self._ledger.run.seq
+        self._news += 1
+        await workflow.wait_condition(lambda: self._ledger.mark.seq >= wanted)
+
+    def _record(self, facts: list[f.AnyFact]) -> None:
+        for fact in facts:
+            self._ledger.add(fact)
+        self._failure = None
+        self._news += 1
+
+    def _recorded(self, question: str | None = None) -> m.Recorded:
+        run = self._ledger.run
+        fact = run.decided.get(question) if question is not None else None
+        if fact is None or run.began is None:
+            return m.Recorded(run.seq)
+        by, shown = getattr(fact, "by", None), getattr(fact, "shown", None)
+        return m.Recorded(run.seq, verdict_of(fact), by, run.began.at + fact.at, shown)
+
+    @workflow.update(name="tell")
+    async def tell(self, given: RawValue) -> RawValue:
+        """Record what a person does to the run: cancel it, resume it, give it input, revoke a grant, or retry it."""
+        try:
+            self._record(self._word(m.from_wire(given, m.Word)))
+        except AssentryError as error:
+            raise refusal(error) from None
+        return m.to_wire(self._recorded())
+
+    @tell.validator
+    def _check_word(self, given: RawValue) -> None:
+        try:
+            self._word(m.from_wire(given, m.Word))
+        except AssentryError as error:
+            raise refusal(error) from None
+
+    def _word(self, word: m.Word) -> list[f.AnyFact]:
+        """Return the facts of a word; raise an error if it cannot be recorded."""
+        run, at = self._ledger.run, self._now()
+        checked_name(word.by)
+        if run.began is None:
+            raise Conflict(f"Run {self._id!r} has not begun yet.")
+        if word.kind == "retry":
+            return []
+        if word.kind == "cancel":
+            facts: list[f.AnyFact] = [] if run.cancelled is not None else [f.Cancelled(word.by, word.text, at=at)]
+        elif word.kind == "resume":
+            facts = [] if run.cancelled is None else [f.Resumed(word.by, at=at)]
+        elif word.kind == "revoke":
+            if word.text not in run.grants:
+                raise GrantNotFound(f"Run {self._id!r} has no grant {word.text!r:.80}.")
+            facts = [f.Revoked(word.text or "", word.by, at=at)]
+        else:
+            facts = [_said(word, at)]
+        if (illegal := self._ledger.refuses(facts)) is not None:
+            raise RunFinished(f"This cannot be recorded in run {self._id!r} any more: {illegal}")
+        return facts
+
+    @workflow.signal(name="stepped")
+    def stepped(self, given: RawValue) -> None:
+        """Record steps of a body that goes on."""
+        self._ledger.take(m.from_wire(given, m.Report).facts)
+        self._news += 1
+
+    # -- what people see -------------------------------------------------------------------------------
+
+    @workflow.query(name="standing")
+    def standing(self) -> RawValue:
+        """Return where the run stands, and what waits for a person."""
+        return m.to_wire(self._standing())
+
+    @workflow.update(name="settled")
+    async def settled(self) -> RawValue:
+        """Wait until the run waits for a person, is over, or cannot go on; then return where it stands."""
+        await workflow.wait_condition(self._is_settled)
+        return m.to_wire(self._standing())
+
+    def _is_settled(self) -> bool:
+        run = self._ledger.run
+        busy = bool(self._tasks or self._ledger.unkept)
+        if run.began is None:
+            return self._failure is not None
+        return not busy and (self._failure is not None or status(run) != "working")
+
+    def _standing(self) -> m.Standing:
+        ledger, run = self._ledger, self._ledger.run
+        where = status(run) if run.began is not None else "idle"
+        if where == "waiting" and self._tasks:
+            where = "working"
+        return m.Standing(
+            self._id,
+            where,
+            run.began.agent if run.began is not None else "",
+            run.seq,
+            ledger.head.hex(),
+            run.turns,
+            tuple(_waiting(path, state) for path, state in questions(run)) if run.open else (),
+            self._output,
+            self._failure,
+            self._executions,
+        )
+
+    def _show(self) -> None:
+        """Set the search attributes, if they are registered and have changed."""
+        run = self._ledger.run
+        if not self._attributes or run.began is None:
+            return
+        where = "failed" if self._failure is not None else status(run)
+        tools = sorted({state.tool for _, state in questions(run)}) if run.open else []
+        now = (where, run.began.agent, tools)
+        if now != self._shown:
+            self._shown = now
+            workflow.upsert_search_attributes(
+                [STATUS.value_set(where), AGENT.value_set(run.began.agent), TOOLS.value_set(tools)]
+            )
+
+
+def _no_tool(state: CallState, name: str) -> Any:
+    raise NeedsTool
+
+
+def _said(word: m.Word, at: int) -> f.Said:
+    if word.by in f.OWN_AUTHORS:
+        raise UsageError(f"`by` must say who gives the input; {word.by!r} is a name that only the runtime uses.")
+    if not word.text or not holds(word.text):
+        raise UsageError(f"Input is text that is not empty, got {word.text!r:.80}.")
+    return f.Said(Raw(encode([{"role": "user", "content": word.text}])), word.by, at=at)
+
+
+def _waiting(path: Path, state: CallState) -> m.Waiting:
+    asked = state.question
+    assert asked is not None and state.phase is ASKED
+    arguments = "" if asked.kind == "input" else canonical(effective(state)).decode()
+    return m.Waiting(
+        asked.id, state.tool, arguments, asked.digest, asked.kind, asked.why, state.allowed(), path, asked.until
+    )
+
+
+def _never_entered(error: ActivityError) -> bool:
+    """Return True if an activity that failed cannot have entered its body."""
+    cause = error.cause
+    if isinstance(cause, TimeoutError):
+        return cause.type is TimeoutType.SCHEDULE_TO_START
+    return isinstance(cause, ApplicationError) and cause.type == NOT_ENTERED
+
+
+def _failure_of(error: ActivityError) -> m.Failure:
+    cause = error.cause or error
+    kind = cause.type if isinstance(cause, ApplicationError) and cause.type else type(cause).__name__
+    return m.Failure(kind, str(cause))
