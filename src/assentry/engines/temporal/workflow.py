@@ -2,8 +2,8 @@
 
 Everything that depends on an agent's code is the result of an activity, and so is in the history: the gate's verdicts,
 guardrails, instructions, previews, model calls, bodies. What is left is the core, which is pure: `fold`, `owed`,
-`check` and the decisions of people. So a changed agent cannot break a replay, and a changed core can only if it folds old facts
-otherwise, which golden journals forbid.
+`check` and the decisions of people. So a changed agent cannot break a replay, and a changed core can only if it folds
+old facts otherwise, which golden journals forbid.
 
 The order of commands is part of the history of every waiting run. A change here must pass the replay of the recorded
 histories in the tests, or be guarded by `workflow.patched`.
