@@ -53,8 +53,8 @@ class Server:
             "--search-attribute", "AssentryAgent=Keyword",
             "--search-attribute", "AssentryTools=KeywordList",
         ]  # fmt: skip
-        log = (self._folder / "server.log").open("ab")
-        self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:
