@@ -1,7 +1,8 @@
 """Runs on Temporal: the same agents, gate, door and inbox, with a Temporal cluster as the engine and the authority."""
 
 from .archive import JournalArchive, StoreArchive
-from .client import TemporalRun, TemporalRuns
+from .client import TemporalRun, TemporalRuns, register_search_attributes
+from .connect import connect
 from .message import Recorded, Standing, Waiting
 from .options import ActivityOptions
 from .plugin import AssentryPlugin
@@ -16,4 +17,6 @@ __all__ = [
     "TemporalRun",
     "TemporalRuns",
     "Waiting",
+    "connect",
+    "register_search_attributes",
 ]

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -29,7 +29,7 @@ from ...approval.decision import Decider, Decision, checked_name, decider_from, 
 from ...approval.terms import GrantTerms
 from ...core.digest import digest as digest_of
 from ...core.wording import described
-from ...errors import AlreadyDecided, AssentryError, RunNotFound, Upstream, UsageError
+from ...errors import AlreadyDecided, AssentryError, EngineFailed, RunNotFound, UsageError
 from ...ids import new_run_id, run_of_question
 from ...runtime.saved_context import save_context
 from ...runtime.value import input_json
@@ -38,10 +38,6 @@ from .workflow import ATTRIBUTES
 
 PATIENCE = timedelta(seconds=10)
 """The time that a decision waits for a worker unless the caller says otherwise."""
-
-
-class EngineFailed(Upstream):
-    """The engine that drives the run did not answer."""
 
 
 class TemporalRun:
@@ -307,6 +303,18 @@ def _translated(run_id: str) -> Iterator[None]:
         yield
     except (TemporalError, RPCError) as error:
         raise _translate(error, run_id) from error
+
+
+async def register_search_attributes(client: Client) -> list[str]:
+    """Register the search attributes of runs in the client's namespace, and return the names of the new ones."""
+    service, namespace = client.operator_service, client.namespace
+    listed = await service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
+    missing: Any = {
+        key.name: int(key.indexed_value_type) for key in ATTRIBUTES if key.name not in listed.custom_attributes
+    }
+    if missing:
+        await service.add_search_attributes(AddSearchAttributesRequest(namespace=namespace, search_attributes=missing))
+    return list(missing)
 
 
 def _translate(error: Exception, run_id: str) -> Exception:

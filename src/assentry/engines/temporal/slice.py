@@ -172,7 +172,7 @@ class Slices:
         state, context, config = await self._open(stored, order, now)
         first = order.call is None and not order.path  # the one slice at a time that may write the session
         session = await self.settings.session(_began(stored).session) if first else None
-        place = RunPlace(session, partial=not first, advice=ADVICE)
+        place = RunPlace(session, engine=ENGINE, partial=not first, advice=ADVICE)
         return resume_run(
             resumption(state).graph.root, state, context, None, config, self.settings.hooks, place, SliceDriver
         )
