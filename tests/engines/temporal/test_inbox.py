@@ -83,8 +83,9 @@ async def test_the_inbox_and_the_command_line_decide_in_workflows(temporal: Serv
     cid = {"Authorization": f"Bearer {token.split()[-1]}"}
     worker = ("temporal", "worker", "shop:agents", "--address", temporal.address, "--task-queue", "assentry", *place)
     serve = ("serve", "--port", str(port), "--temporal", temporal.address, *place)
-    async with running(tmp_path, "at work", *worker), running(tmp_path, "inbox is at", *serve):
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
+    base = f"http://127.0.0.1:{port}"
+    async with running(tmp_path, "at work", *worker), running(tmp_path, "inbox is at", *serve):  # noqa: SIM117
+        async with httpx.AsyncClient(base_url=base, timeout=30) as http:
             begun = await http.post("/api/runs", json={"agent": "Shop", "input": "Refund me."}, headers=cid)
             assert begun.status_code in (200, 201, 202), begun.text
             run = begun.json()["id"]
@@ -157,7 +158,7 @@ async def test_a_store_without_the_way_to_the_engine_refuses(temporal: Server, t
                 store.cancel(run.id, by="ann"),
                 store.say(run.id, "Hello?"),
             ):
-                with pytest.raises(RunElsewhere, match="temporal|engine"):
+                with pytest.raises(RunElsewhere, match="another engine"):
                     await work
             with pytest.raises(RunElsewhere, match="workflow on temporal"):  # a copy is not driven here, ever
                 await Runner.run(agent, await store.load(run.id))
@@ -169,7 +170,7 @@ async def test_a_store_without_the_way_to_the_engine_refuses(temporal: Server, t
 
 
 async def test_a_decision_reaches_the_workflow_though_the_copy_is_behind(temporal: Server, tmp_path: Path) -> None:
-    async with SQLiteStore(tmp_path / "runs.db") as store:
+    async with SQLiteStore(tmp_path / "runs.db") as store:  # noqa: SIM117
         async with working(await temporal.client(), admin("Done."), store) as runs:
             run = await runs.start("Admin", "Make room.")
             asked = (await run.settled()).questions[0]

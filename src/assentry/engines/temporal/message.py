@@ -163,6 +163,16 @@ class Recorded(Message, frozen=True):
     shown: str | None = None
 
 
+class Looked(Message, frozen=True):
+    """The answer to a decision on a question of a run that is over: it was recorded before, or the error says why not."""
+
+    recorded: Recorded | None = None
+    failure: Failure | None = None
+    by: str | None = None
+    verdict: str | None = None
+    at: int | None = None
+
+
 class Waiting(Message, frozen=True):
     """A question that waits, as the workflow knows it."""
 

@@ -360,6 +360,22 @@ class RunWorkflow:
         except AssentryError as error:
             raise refusal(error) from None
 
+    @workflow.query(name="look")
+    def look(self, given: RawValue) -> RawValue:
+        """Return what became of a question, for a decision that comes when the run is over."""
+        text = m.from_wire(given, m.DecisionText)
+        try:
+            if not self._decide(text):
+                return m.to_wire(m.Looked(self._recorded(text.question)))
+            error: AssentryError = NotPending(f"Question {text.question} is not open any more: the run is over.")
+        except NeedsTool:
+            error = self._why_not(text)
+        except AssentryError as refused:
+            error = refused
+        told = m.Failure(type(error).__name__, str(error))
+        details = {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
+        return m.to_wire(m.Looked(failure=told, **details))
+
     def _decide(self, text: m.DecisionText) -> list[f.AnyFact]:
         """Return the facts of a decision; raise `NeedsTool` if only an activity can look at it."""
         given = decision_from(text.decision)
