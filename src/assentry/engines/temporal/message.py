@@ -164,7 +164,7 @@ class Recorded(Message, frozen=True):
 
 
 class Looked(Message, frozen=True):
-    """The answer to a decision on a question of a run that is over: it was recorded before, or the error says why not."""
+    """The answer to a decision in a run that is over: it was recorded before, or an error says why not."""
 
     recorded: Recorded | None = None
     failure: Failure | None = None
