@@ -184,6 +184,8 @@ def _temporal(to: Any) -> None:
     work.add_argument("--task-queue", default="assentry", metavar="NAME", help="the task queue (assentry)")
     work.add_argument("--concurrency", type=int, default=100, metavar="N", help="how many activities at once (100)")
     work.add_argument("--drain", type=duration, default=20.0, metavar="TIME", help="time for activities to end (20s)")
+    beat = "the time after which a worker without a sign of life is given up (30s)"
+    work.add_argument("--heartbeat", type=duration, default=30.0, metavar="TIME", help=beat)
     work.add_argument("--verbose", action="store_true", help="log more")
     setup = _command(to, "setup", temporal.set_up, "register the search attributes of runs", url=False)
     for made in (work, setup):

@@ -46,7 +46,10 @@ async def work(options: Namespace) -> int:
 
     client = await engine.connect(options.address)
     async with open_store(options.url, upgrade=True) as store:
-        plugin = agents if isinstance(agents, engine.AssentryPlugin) else engine.AssentryPlugin(agents, store=store)
+        plugin = agents
+        if not isinstance(agents, engine.AssentryPlugin):
+            usual = engine.ActivityOptions(heartbeat_timeout=timedelta(seconds=options.heartbeat))
+            plugin = engine.AssentryPlugin(agents, store=store, default=usual)
         worker = Worker(
             client,
             task_queue=options.task_queue,
