@@ -1,8 +1,8 @@
-"""A shop on Temporal: a server, two workers, and the inbox, each a process of its own. Run it with `make demo-temporal`.
+"""A shop on Temporal: a server, two workers and the inbox, each in its own process. Run it with `make demo-temporal`.
 
-Open the link that it prints, and approve a refund. The bank takes its time: kill the worker that pays while it does, with
-the command that is printed, and watch. The other worker goes on with everything else. The refund that was cut off is not
-paid a second time: nobody knows how it ended, so you are asked.
+Open the link that it prints, and approve a refund. The bank takes its time: kill the worker that pays meanwhile, with
+the command that is printed, and watch. The other worker goes on with everything else. The refund that was cut off is
+not paid a second time: nobody knows how it ended, so you are asked.
 
 With `--alone` the program plays all parts itself, and ends.
 """
@@ -130,8 +130,7 @@ async def main(chosen: argparse.Namespace) -> None:
             print(f"Decide here (the link signs you in, once): {link}")
             print(f"The workers are {pids}. While one pays ({BANK} says which): kill -9 PID")
             print("Ctrl-C ends; a second start goes on.", flush=True)
-            while not _answers(page):
-                await asyncio.sleep(0.1)
+            await asyncio.to_thread(_await_page, page)
             with contextlib.suppress(webbrowser.Error):
                 _ = chosen.no_browser or webbrowser.open(link)
             await asyncio.Event().wait()
@@ -139,10 +138,11 @@ async def main(chosen: argparse.Namespace) -> None:
         processes.end()
 
 
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
+def _await_page(port: int) -> None:
+    for _ in range(300):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
 
 
 async def play(store: Any, workers: dict[int, subprocess.Popen[bytes]]) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -28,11 +28,14 @@ from ... import errors
 from ...approval.decision import Decider, Decision, checked_name, decider_from, decision_from
 from ...approval.terms import GrantTerms
 from ...core.digest import digest as digest_of
+from ...core.run import ENDED
 from ...core.wording import described
 from ...errors import AlreadyDecided, AssentryError, EngineFailed, RunNotFound, UsageError
 from ...ids import new_run_id, run_of_question
 from ...runtime.saved_context import save_context
 from ...runtime.value import input_json
+from ...store.record import Entry
+from ...store.store import Store
 from . import message as m
 from .workflow import ATTRIBUTES
 
@@ -63,13 +66,36 @@ class TemporalRun:
 
     async def settled(self) -> m.Standing:
         """Wait until the run waits for a person, is over, or cannot go on, and return where it stands."""
-        try:
-            given = await self.handle.execute_update("settled", result_type=RawValue)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _translate(error, self.id) from error
-            return await self.standing()  # it is over
-        return m.from_wire(given, m.Standing)
+        while True:
+            try:
+                given = await self.handle.execute_update("settled", result_type=RawValue)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise _translate(error, self.id) from error
+                return await self.standing()  # it is over
+            found = m.from_wire(given, m.Standing)
+            if found.status != "working" or found.failure is not None:
+                return found
+
+    async def follow(self, store: Store, *, after: int = 0) -> AsyncIterator[Entry]:
+        """Yield the run's facts as they come, from the store that keeps them, until the run is over.
+
+        Args:
+            store: The store of the workers, or a copy of the same database.
+            after: The number of facts to leave out.
+        """
+        while True:
+            status = "working"
+            try:
+                status = (await store.record(self.id)).status
+                for entry in await store.history(self.id, after=after, payloads=True):
+                    after = entry.seq
+                    yield entry
+            except RunNotFound:
+                pass  # it has not begun
+            if status in ENDED:
+                return
+            await store.watch(1.0)
 
     async def result(self) -> Any:
         """Wait until the run is over, and return its final output: text, or JSON data.
@@ -172,7 +198,8 @@ class TemporalRuns:
             )
         except (WorkflowAlreadyStartedError, RPCError):
             return await self.get(id).settled()  # it is over
-        return m.from_wire(found, m.Standing)
+        standing = m.from_wire(found, m.Standing)
+        return standing if standing.status != "working" else await self.get(id).settled()
 
     async def _start(
         self,

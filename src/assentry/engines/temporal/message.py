@@ -47,6 +47,15 @@ class ContextText(Message, frozen=True):
     kind: str | None = None
 
 
+class Limits(Message, frozen=True):
+    """The settings that decide when the workflow does something. They are in the history, since a replay repeats it."""
+
+    bodies: int | None = None
+    """The most bodies at once; None for no limit."""
+    events: int = 4000
+    """The number of history events after which the workflow continues as new."""
+
+
 class Opening(Message, frozen=True):
     """The request for a new run."""
 
@@ -74,6 +83,7 @@ class Carried(Message, frozen=True):
     attributes: bool = False
     executions: int = 1
     """The number of workflow executions before, for whoever looks."""
+    limits: Limits = Limits()
 
 
 class Start(Message, frozen=True):
@@ -117,6 +127,8 @@ class Report(Message, frozen=True):
     failure: Failure | None = None
     output: Raw = NOTHING
     """The run's final output, if this part has concluded the run."""
+    limits: Limits | None = None
+    """The worker's limits, from the activity that begins a run."""
 
 
 class Keeping(Message, frozen=True):

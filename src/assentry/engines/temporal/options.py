@@ -62,14 +62,11 @@ USUAL = ActivityOptions(start_to_close_timeout=timedelta(minutes=10), heartbeat_
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of all activities of a worker's runs, and the limits of its workflows."""
+    """The options of all activities of a worker's runs."""
 
     default: ActivityOptions = USUAL
     agents: Mapping[str, ActivityOptions] = field(default_factory=dict)
     tools: Mapping[str, ActivityOptions] = field(default_factory=dict)
-    max_parallel_tools: int | None = None
-    continue_after: int = 4000
-    """The number of history events after which a workflow continues as new."""
 
     def of_agent(self, agent: str) -> dict[str, Any]:
         """Return the arguments of an activity that advances a run of this agent."""
@@ -90,4 +87,4 @@ def _arguments(options: ActivityOptions, retries: RetryPolicy) -> dict[str, Any]
 
 
 OF_QUEUES: dict[str, EngineOptions] = {}
-"""The options of this process's workers, by task queue. A replay does not compare options, so they may change."""
+"""The options of this process's workers, by task queue. A replay does not compare them, so they may change."""

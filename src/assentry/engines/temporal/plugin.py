@@ -28,6 +28,7 @@ from ..claimed_run import DriveSettings
 from ..worker import registry_of
 from .activities import RunActivities
 from .archive import ENGINE, JournalArchive, StoreArchive
+from .message import Limits
 from .options import OF_QUEUES, ActivityOptions, EngineOptions
 from .slice import Slices
 from .workflow import RunWorkflow
@@ -87,12 +88,12 @@ class AssentryPlugin(SimplePlugin):
         for name, options in by_tool.items():
             _check_retries(tools[name], options.retry_policy)
         config = run_config or DEFAULT
-        self.options = EngineOptions(
-            default or ActivityOptions(), by_agent, by_tool, config.max_parallel_tools, continue_after
-        )
+        self.options = EngineOptions(default or ActivityOptions(), by_agent, by_tool)
         settings = DriveSettings(None, self.agents, config, hooks, context, sessions)
         kept = archive if archive is not None else StoreArchive(store)
-        activities = RunActivities(Slices(settings, kept, store), kept)
+        activities = RunActivities(
+            Slices(settings, kept, store, Limits(config.max_parallel_tools, continue_after)), kept
+        )
         super().__init__("assentry", activities=activities.all(), workflows=[RunWorkflow], run_context=self._announced)
         self._store, self._config = store, config
 

@@ -41,7 +41,7 @@ from ...store.record import RunRecord, SavedContext, Stored
 from ..claimed_run import DriveSettings
 from ..worker import HOPELESS, one_line
 from .archive import ENGINE, JournalArchive
-from .message import ContextText, Failure, Opening, Order, Report
+from .message import ContextText, Failure, Limits, Opening, Order, Report
 
 Tell = Callable[[list[AnyFact]], Awaitable[None]]
 """Tells the workflow of facts while the slice goes on."""
@@ -132,10 +132,11 @@ class SliceDriver(Driver):
 class Slices:
     """Performs slices of the runs of some agents."""
 
-    def __init__(self, settings: DriveSettings, archive: JournalArchive, store: Any) -> None:
+    def __init__(self, settings: DriveSettings, archive: JournalArchive, store: Any, limits: Limits) -> None:
         self.settings = settings
         self.archive = archive
         self.store = store
+        self.limits = limits
 
     async def begin(self, order: Order, now: float) -> Report:
         """Begin a run, and perform what it owes first."""
@@ -151,7 +152,7 @@ class Slices:
         place = await self._place_of(opening, order.run)
         turns, hooks = opening.max_turns, self.settings.hooks
         driver = begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
-        return await self._drive(driver, order, 0, _ignore)
+        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
 
     async def _place_of(self, opening: Opening, run_id: str) -> RunPlace:
         session = await self.settings.session(opening.session)

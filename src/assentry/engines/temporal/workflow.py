@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import Raw
 from msgspec.json import encode
+from msgspec.structs import replace
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType, is_cancelled_exception
@@ -55,6 +56,8 @@ KEEPING = timedelta(seconds=30)
 """The longest time of one write to the archive."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
+PATIENCE = 4
+"""The number of times longer than wanted that the history may be before nothing new is begun in it."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """The seconds before a body is tried again that could not be entered."""
 
@@ -85,6 +88,11 @@ class RunWorkflow:
         self._context: m.ContextText = source.context
         self._attributes: bool = source.attributes
         self._executions = 1 if carried is None else carried.executions + 1
+        self._first = self._ledger.run.seq
+        """The number of facts with which this execution began."""
+        self._limits = m.Limits() if carried is None else carried.limits
+        self._leaving = False
+        """True once the workflow waits for its handlers, to continue as new."""
         self._unkept_context: m.ContextText | None = None if carried is not None else source.context
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         """What activities are performing: the bodies by path and call, all else by path."""
@@ -110,8 +118,9 @@ class RunWorkflow:
         except asyncio.CancelledError:
             await self._cancelled()
             raise
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        await self._keep()
+        while not workflow.all_handlers_finished() or self._ledger.unkept:
+            await self._keep()
+            await workflow.wait_condition(lambda: workflow.all_handlers_finished() or bool(self._ledger.unkept))
         run = self._ledger.run
         if run.closed is not None:
             raise ApplicationError(run.closed.why, type=run.closed.error or "Closed", non_retryable=True)
@@ -139,8 +148,11 @@ class RunWorkflow:
         """Have everything performed that is owed, until the run is over; wait for people and activities in between."""
         while True:
             self._expire()
-            before = self._news
-            if self._failure is None:
+            before, length = self._news, workflow.info().get_current_history_length()
+            leaves = length >= self._limits.events or workflow.info().is_continue_as_new_suggested()
+            leaves = leaves and self._ledger.run.seq > self._first  # an execution that does nothing helps nobody
+            holds = leaves and (not self._tasks or length >= PATIENCE * self._limits.events)
+            if self._failure is None and not holds:
                 await self._schedule()
             if self._ledger.unkept or self._unkept_context is not None:
                 await self._keep()
@@ -149,12 +161,10 @@ class RunWorkflow:
                 continue
             if self._is_over():
                 return
-            if not self._tasks and self._should_continue():
-                await workflow.wait_condition(workflow.all_handlers_finished)
-                if self._news == before and not self._ledger.unkept:
-                    self._continue()
-                continue
-            await self._wait(before)
+            if holds and not self._tasks:
+                await self._continue(before)
+            else:
+                await self._wait(before)
 
     async def _wait(self, before: int) -> None:
         """Wait until something happens, or the next deadline passes."""
@@ -190,7 +200,7 @@ class RunWorkflow:
             if call is None:
                 task.cancel()
         if bodies:
-            await asyncio.wait(bodies)
+            await workflow.wait(bodies)
         if run.began is not None:
             await self._keep()
 
@@ -209,7 +219,7 @@ class RunWorkflow:
                 bodies.append(effect)
             elif (effect.path, None) not in mine:
                 due.setdefault(effect.path, []).append(effect)
-        limit = self._options.max_parallel_tools
+        limit = self._limits.bodies
         if limit is not None:
             bodies = bodies[: max(0, limit - sum(call is not None for _, call in mine))]
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
@@ -284,6 +294,7 @@ class RunWorkflow:
 
     def _take(self, report: m.Report, taken: int) -> None:
         """Take over what a report has besides facts."""
+        self._limits = report.limits or self._limits
         if report.context is not None:
             self._context = self._unkept_context = report.context
         if report.output:
@@ -318,14 +329,23 @@ class RunWorkflow:
 
     # -- continuing as new -----------------------------------------------------------------------------
 
-    def _should_continue(self) -> bool:
-        info = workflow.info()
-        long = info.get_current_history_length() >= self._options.continue_after
-        return long or info.is_continue_as_new_suggested()
+    async def _continue(self, before: int) -> None:
+        """Continue with a short history, unless something happens meanwhile.
 
-    def _continue(self) -> None:
-        """Continue with a short history. All is kept, no activity is under way, and no handler."""
-        carried = self._ledger.carry(self._context, self._attributes, self._executions)
+        All is kept and no activity is under way. A handler that is under way is waited for.
+        """
+        self._leaving = True
+        await workflow.wait_condition(lambda: workflow.all_handlers_finished() or self._news > before)
+        self._leaving = False
+        if self._news > before or self._ledger.unkept:
+            return
+        carried = replace(
+            self._ledger.carry(),
+            context=self._context,
+            attributes=self._attributes,
+            executions=self._executions,
+            limits=self._limits,
+        )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
     # -- what people do --------------------------------------------------------------------------------
@@ -476,15 +496,18 @@ class RunWorkflow:
 
     @workflow.update(name="settled")
     async def settled(self) -> RawValue:
-        """Wait until the run waits for a person, is over, or cannot go on; then return where it stands."""
+        """Wait until the run waits for a person, is over, or cannot go on; then return where it stands.
+
+        It returns while the run is working if the workflow continues as new; whoever waits asks again.
+        """
         await workflow.wait_condition(self._is_settled)
         return m.to_wire(self._standing())
 
     def _is_settled(self) -> bool:
         run = self._ledger.run
         busy = bool(self._tasks or self._ledger.unkept)
-        if run.began is None:
-            return self._failure is not None
+        if run.began is None or self._leaving:
+            return self._leaving or self._failure is not None
         return not busy and (self._failure is not None or status(run) != "working")
 
     def _standing(self) -> m.Standing:
