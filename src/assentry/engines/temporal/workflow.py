@@ -44,15 +44,13 @@ with workflow.unsafe.imports_passed_through():
     )
     from . import message as m
     from .ledger import Ledger, Path
-    from .options import OF_QUEUES, SHORTLY, EngineOptions
+    from .options import OF_QUEUES, EngineOptions
 
 STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
 AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
 TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
 ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
-KEEPING = timedelta(seconds=30)
-"""The longest time of one write to the archive."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
@@ -107,8 +105,9 @@ class RunWorkflow:
             if self._start.carried is None:
                 await self._begin()
             await self._drive()
-        except asyncio.CancelledError:
-            await self._cancelled()
+        except (asyncio.CancelledError, ActivityError) as error:
+            if is_cancelled_exception(error):
+                await self._cancelled()
             raise
         await workflow.wait_condition(workflow.all_handlers_finished)
         await self._keep()
@@ -128,6 +127,8 @@ class RunWorkflow:
             try:
                 report = await self._perform(m.BEGIN, order, self._options.of_agent(opening.agent))
             except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
                 self._failure = _failure_of(error)
             else:
                 self._take(report, self._ledger.take(report.facts))
@@ -294,20 +295,29 @@ class RunWorkflow:
                 self._failure = report.failure
 
     async def _keep(self) -> None:
-        """Write all facts to the archive. The input of a local activity is not in the history."""
+        """Write all facts to the archive.
+
+        Not by a local activity: that would write facts before they are certain. The history gets them when the workflow
+        task is complete; if the worker dies before, the next task may come to others, at another time and in another
+        order.
+        """
         ledger = self._ledger
         while ledger.unkept or (self._unkept_context is not None and ledger.mark.seq):
-            facts, here, context = list(ledger.unkept), ledger.here(), self._unkept_context
-            self._unkept_context = None
-            order = m.Keeping(self._id, ledger.mark, facts, here.head, context)
-            await workflow.execute_local_activity(
-                m.KEEP,
-                m.to_wire(order),
-                start_to_close_timeout=KEEPING,
-                retry_policy=SHORTLY,
-                result_type=RawValue,
-            )
-            ledger.kept(len(facts), here)
+            facts, upto = ledger.next_unkept()
+            context, self._unkept_context = self._unkept_context, None
+            order = m.Keeping(self._id, ledger.mark, facts, upto.head, context)
+            try:
+                await workflow.execute_activity(
+                    m.KEEP, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
+                )
+            except ActivityError as error:
+                if context is not None and self._unkept_context is None:
+                    self._unkept_context = context
+                if is_cancelled_exception(error):
+                    raise
+                failed = _failure_of(error)
+                raise ApplicationError(failed.message, type=failed.kind, non_retryable=True) from None
+            ledger.kept(upto)
 
     def _agent_at(self, path: Path) -> str:
         """Return the name of the agent that works at a path."""
@@ -536,4 +546,4 @@ def _never_entered(error: ActivityError) -> bool:
 def _failure_of(error: ActivityError) -> m.Failure:
     cause = error.cause or error
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else type(cause).__name__
-    return m.Failure(kind, str(cause))
+    return m.Failure(kind, cause.message if isinstance(cause, ApplicationError) else str(cause))
