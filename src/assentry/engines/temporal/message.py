@@ -106,6 +106,7 @@ class Failure(Message, frozen=True):
 
     kind: str
     message: str
+    details: dict[str, Any] = {}
 
 
 class Report(Message, frozen=True):
@@ -161,6 +162,13 @@ class Recorded(Message, frozen=True):
     by: str | None = None
     at: int | None = None
     shown: str | None = None
+
+
+class Decided(Message, frozen=True):
+    """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
+
+    recorded: Recorded | None = None
+    failure: Failure | None = None
 
 
 class Waiting(Message, frozen=True):
