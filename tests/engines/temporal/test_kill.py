@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -38,12 +37,6 @@ BODIES = [
 BETWEEN = [(moment, number) for moment in ("before advance", "after advance") for number in (1, 2)]
 DECIDE = [("before decide", 1), ("after decide", 1)]
 KEEP = [(moment, number) for moment in ("before keep", "after keep") for number in range(1, 8)]
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
 
 
 class Person:
@@ -77,7 +70,6 @@ class Person:
 
 async def live(server: Server, nursery: Nursery, folder: Path, *deaths: tuple[str, int]) -> Person:
     """Have workers die one after another, the last one live, and see the run through."""
-    folder.mkdir()
     queue = folder.name
     runs = TemporalRuns(await server.client(), task_queue=queue, patience=timedelta(seconds=60))
     person = Person(runs, folder)
@@ -96,6 +88,13 @@ async def live(server: Server, nursery: Nursery, folder: Path, *deaths: tuple[st
         assert (await store.record(run.id)).status == "done"
     check(person)
     return person
+
+
+def made(folder: Path, name: str) -> Path:
+    """Return a new folder."""
+    new = folder / name.replace(" ", "-")
+    new.mkdir()
+    return new
 
 
 def check(person: Person) -> None:
@@ -120,7 +119,7 @@ async def at_each(server: Server, nursery: Nursery, folder: Path, moments: list[
     async def one(moment: str, number: int) -> Person:
         async with turn:
             try:
-                return await live(server, nursery, folder / f"{moment} {number}".replace(" ", "-"), (moment, number))
+                return await live(server, nursery, made(folder, f"{moment} {number}"), (moment, number))
             except (Exception, asyncio.CancelledError) as error:
                 raise AssertionError(f"{moment}, the {number}. time: {error!r}") from error
 
@@ -156,4 +155,4 @@ async def test_killed_while_facts_are_kept(temporal: Server, nursery: Nursery, t
 
 
 async def test_killed_in_a_body_and_then_in_its_probe(temporal: Server, nursery: Nursery, tmp_path: Path) -> None:
-    await live(temporal, nursery, tmp_path / "probe", ("before enter", 3), ("in a probe", 1))
+    await live(temporal, nursery, made(tmp_path, "probe"), ("before enter", 3), ("in a probe", 1))

@@ -31,6 +31,8 @@ from assentry.engines.temporal.slice import Slices
 from assentry.store.sqlite import SQLiteStore
 from assentry.testing import ScriptedModel, call
 
+from .support import until
+
 HEARTBEAT = 2.0
 """The seconds after which a worker that is dead is given up."""
 
@@ -131,8 +133,7 @@ async def weigh(order: int) -> str:
 async def hold(order: int) -> str:
     """Hold on until the file `go` is there."""
     note(folder, f"begin hold {order}")
-    while not (folder / "go").exists():
-        await asyncio.sleep(0.02)
+    await until((folder / "go").exists)
     note(folder, f"end hold {order}")
     return f"done: hold {order}"
 
@@ -192,8 +193,7 @@ def clerk(request: ModelRequest) -> Any:
 async def hang() -> Any:
     """Hang as long as the file `hang` is there."""
     note(folder, "hang")
-    while (folder / "hang").exists():
-        await asyncio.sleep(0.02)
+    await until(lambda: not (folder / "hang").exists())
     return "It hung."
 
 
@@ -245,16 +245,18 @@ def plugin(store: SQLiteStore, queue: str) -> AssentryPlugin:
 async def work(case: Case) -> None:
     """Drive runs, until killed."""
     client = await Client.connect(case.address)
-    async with SQLiteStore(folder / "runs.db") as store:
-        async with Worker(
+    async with (
+        SQLiteStore(folder / "runs.db") as store,
+        Worker(
             client,
             task_queue=case.queue,
             plugins=[plugin(store, case.queue.removesuffix("-far"))],
             max_cached_workflows=case.cached,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
-        ):
-            (folder / f"up-{os.getpid()}").touch()
-            await asyncio.Event().wait()
+        ),
+    ):
+        (folder / f"up-{os.getpid()}").touch()
+        await asyncio.Event().wait()
 
 
 def child(case: Case) -> None:
