@@ -59,7 +59,8 @@ class RunActivities:
         given = m.from_wire(order, m.Keeping)
         context = None if given.context is None else saved_of(given.context)
         try:
-            await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
+            async with _alive():
+                await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
         except (Conflict, UnreadableState) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 

@@ -20,6 +20,7 @@ from ...core.snapshot import Snapshot, is_due, mark, take_chapter
 from ...errors import Conflict, Overtaken, RunNotFound, UnreadableState
 from ...store.projection import Projection, anew
 from ...store.record import Change, Lease, SavedContext, Stored
+from ...store.row_codec import START, link, pack
 from ...store.store import Store
 from .message import Mark
 
@@ -65,8 +66,8 @@ class StoreArchive:
         for _ in range(TRIES):
             stored = await self._find(run_id)
             seq = 0 if stored is None else stored.record.seq
-            if stored is not None and seq >= min(upto, mark.seq + 1):
-                await self._compare(stored, min(seq, upto), mark, facts, head)
+            if stored is not None and seq >= mark.seq:
+                await self._compare(stored, min(seq, upto), mark, facts)
             if seq >= upto:
                 return
             if seq < mark.seq:
@@ -86,15 +87,13 @@ class StoreArchive:
         except RunNotFound:
             return None
 
-    async def _compare(self, stored: Stored, seq: int, mark: Mark, facts: Sequence[AnyFact], head: str) -> None:
+    async def _compare(self, stored: Stored, seq: int, mark: Mark, facts: Sequence[AnyFact]) -> None:
         """Raise `Conflict` unless the store has the workflow's own facts up to a number."""
-        run_id = stored.record.id
-        if not self.store.keeps_hashes:
-            same = list(stored.facts[mark.seq : seq]) == list(facts[: seq - mark.seq])
-        elif seq == mark.seq + len(facts):
-            same = await self._hash(stored, seq) == head
+        run_id, known = stored.record.id, facts[: seq - mark.seq]
+        if self.store.keeps_hashes:
+            same = await self._hash(stored, seq) == _linked(run_id, mark, known)
         else:
-            same = True  # a part was kept; the hash after the rest is compared the next time
+            same = list(stored.facts[mark.seq : seq]) == list(known)
         if not same:
             raise Conflict(
                 f"The archive has other facts of run {run_id!r} than its workflow, from fact {mark.seq + 1} on. The "
@@ -155,6 +154,14 @@ class StoreArchive:
     async def define(self, definitions: Mapping[str, bytes]) -> None:
         """Keep definitions of tools in the store."""
         await self.store.define(definitions)
+
+
+def _linked(run_id: str, mark: Mark, facts: Sequence[AnyFact]) -> str:
+    """Return the hash of all facts up to a mark and of these after it."""
+    head = bytes.fromhex(mark.head) if mark.head else START
+    for seq, fact in enumerate(facts, mark.seq + 1):
+        head = link(head, run_id, seq, pack(fact)[0])
+    return head.hex()
 
 
 def _cut(stored: Stored, seq: int) -> list[AnyFact]:

@@ -287,18 +287,18 @@ class TemporalRuns:
         try:
             return await self._update(run_id, "decide", text)
         except RunNotFound:
-            return await self._look(run_id, text)
+            return await self._decided(run_id, text)  # it may be over
 
-    async def _look(self, run_id: str, text: m.DecisionText) -> m.Recorded:
-        """Return what was recorded of a decision in a run that is over, or raise the error that says what was."""
+    async def _decided(self, run_id: str, text: m.DecisionText) -> m.Recorded:
+        """Return what a run that is over has recorded of a decision; raise the error that says what it has instead."""
         with _translated(run_id):
             handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
-            given = await handle.query("look", m.to_wire(text), result_type=RawValue, rpc_timeout=self.patience)
-        found = m.from_wire(given, m.Looked)
+            given = await handle.query("decided", m.to_wire(text), result_type=RawValue, rpc_timeout=self.patience)
+        found = m.from_wire(given, m.Decided)
         if found.recorded is not None:
             return found.recorded
-        told = found.failure or m.Failure("NotPending", f"Question {text.question} is not open any more.")
-        raise _error_named(told.kind, told.message, {"by": found.by, "verdict": found.verdict, "at": found.at}, run_id)
+        failed = found.failure or m.Failure("NotPending", f"Question {text.question} is not open any more.")
+        raise _error_named(failed.kind, failed.message, failed.details, run_id)
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> m.Recorded:
         """Cancel a run: nothing new starts until `resume`."""
@@ -378,14 +378,14 @@ def _error_of(cause: BaseException | None, run_id: str) -> Exception:
     """Return the error that a workflow has raised, as an error of the class that it names."""
     if not isinstance(cause, ApplicationError):
         return EngineFailed(f"The workflow of run {run_id!r} ended without a result: {cause}.")
-    details = cause.details[0] if cause.details and isinstance(cause.details[0], dict) else {}
+    details: Mapping[str, Any] = cause.details[0] if cause.details and isinstance(cause.details[0], dict) else {}
     return _error_named(cause.type or "", cause.message, details, run_id)
 
 
 def _error_named(name: str, message: str, details: Mapping[str, Any], run_id: str) -> Exception:
     kind = getattr(errors, name, None)
-    if kind is AlreadyDecided and None not in (details.get("by"), details.get("verdict"), details.get("at")):
-        return AlreadyDecided(message, by=details["by"], verdict=details["verdict"], at=details["at"])
+    if kind is AlreadyDecided:
+        return AlreadyDecided(message, by=details.get("by"), verdict=details.get("verdict"), at=details.get("at"))
     if isinstance(kind, type) and issubclass(kind, AssentryError):
         return kind(message)
     return EngineFailed(f"Run {run_id!r} failed: {message}")

@@ -116,6 +116,7 @@ class Failure(Message, frozen=True):
 
     kind: str
     message: str
+    details: dict[str, Any] = {}
 
 
 class Report(Message, frozen=True):
@@ -175,14 +176,11 @@ class Recorded(Message, frozen=True):
     shown: str | None = None
 
 
-class Looked(Message, frozen=True):
-    """The answer to a decision in a run that is over: it was recorded before, or an error says why not."""
+class Decided(Message, frozen=True):
+    """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
 
     recorded: Recorded | None = None
     failure: Failure | None = None
-    by: str | None = None
-    verdict: str | None = None
-    at: int | None = None
 
 
 class Waiting(Message, frozen=True):

@@ -25,7 +25,7 @@ from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
 from ...core.wording import clean_text
-from ...errors import AgentNotFound, AssentryError, ModelFailed, UsageError
+from ...errors import AgentNotFound, AssentryError, Conflict, ModelFailed, UsageError
 from ...ids import bound_to_run
 from ...runtime.config import RunConfig
 from ...runtime.drive import RunPlace, begin_run, drive_run, resume_run
@@ -49,6 +49,10 @@ Tell = Callable[[list[AnyFact]], Awaitable[None]]
 ADVICE = "Begin a new run with a higher max_turns."
 TELLING = (f.Defined, f.Guarded)
 """The facts before a failure that need not be kept: the next attempt makes them again."""
+
+
+STOPPED = ("cancelled", "closed")
+"""The statuses of a run, in the archive, in which no body is entered, whenever it was ordered."""
 
 
 class Repeatable(Exception):
@@ -163,7 +167,12 @@ class Slices:
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
         """Perform a slice of a run: advance it at a path, or enter the body of a call."""
         try:
-            stored = _without_start(await self.archive.load(order.run, order.mark), order)
+            stored = await self.archive.load(order.run, order.mark)
+            if order.call is not None and stored.record.status in STOPPED:
+                raise Conflict(
+                    f"The run was {stored.record.status} before the body of call {order.call!r} was entered."
+                )
+            stored = _without_start(stored, order)
             driver = await self._resume(stored, order, now)
         except Exception as error:
             return Report(failure=_failure(order, error, ()))

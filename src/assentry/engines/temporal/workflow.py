@@ -25,7 +25,7 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from ...approval.decide import decide
+    from ...approval.decide import VERDICT_NAMES, already_decided, decide
     from ...approval.decision import Decider, Edit, checked_name, decision_from
     from ...approval.question import effective
     from ...core import facts as f
@@ -45,15 +45,13 @@ with workflow.unsafe.imports_passed_through():
     )
     from . import message as m
     from .ledger import Ledger, Path
-    from .options import OF_QUEUES, SHORTLY, EngineOptions
+    from .options import OF_QUEUES, EngineOptions
 
 STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
 AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
 TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
 ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
-KEEPING = timedelta(seconds=30)
-"""The longest time of one write to the archive."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
 PATIENCE = 4
@@ -70,8 +68,11 @@ class NeedsTool(Exception):
 
 def refusal(error: AssentryError) -> ApplicationError:
     """Return an error of Assentry's as one that reaches the caller of an update, with its class and its details."""
-    details = {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
-    return ApplicationError(str(error), details, type=type(error).__name__, non_retryable=True)
+    return ApplicationError(str(error), _details(error), type=type(error).__name__, non_retryable=True)
+
+
+def _details(error: AssentryError) -> dict[str, Any]:
+    return {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
 
 
 @workflow.defn(name=m.WORKFLOW, sandboxed=False)
@@ -115,8 +116,9 @@ class RunWorkflow:
             if self._start.carried is None:
                 await self._begin()
             await self._drive()
-        except asyncio.CancelledError:
-            await self._cancelled()
+        except (asyncio.CancelledError, ActivityError) as error:
+            if is_cancelled_exception(error):
+                await self._cancelled()
             raise
         while not workflow.all_handlers_finished() or self._ledger.unkept:
             await self._keep()
@@ -137,6 +139,8 @@ class RunWorkflow:
             try:
                 report = await self._perform(m.BEGIN, order, self._options.of_agent(opening.agent))
             except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
                 self._failure = _failure_of(error)
             else:
                 self._take(report, self._ledger.take(report.facts))
@@ -199,6 +203,8 @@ class RunWorkflow:
         for (_, call), task in self._tasks.items():
             if call is None:
                 task.cancel()
+        if run.began is not None:
+            await self._keep()  # bodies may take long, and whoever looks should know
         if bodies:
             await workflow.wait(bodies)
         if run.began is not None:
@@ -237,12 +243,18 @@ class RunWorkflow:
     def _enter(self, effect: f.AnyEffect, attempt: int, mark: m.Mark) -> None:
         """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
         path, call = effect.path, effect.call or ""
-        state = self._ledger.at(path, call)
-        if state is None or state.phase is not RUNNING or self._ledger.run.cancelled or self._ledger.run.closed:
+        if not self._may_enter(path, call):
             self._ledger.leave(path, call, attempt, self._now())
             return
         order = m.Order(self._id, mark, path, call, attempt, context=self._context)
-        self._begin_task((path, call), self._body(order, self._agent_at(path), state.tool))
+        self._begin_task(
+            (path, call), self._body(order, self._agent_at(path), self._ledger.run.at(path).calls[call].tool)
+        )
+
+    def _may_enter(self, path: Path, call: str) -> bool:
+        """Return True if a body that was about to be entered still is: nobody has stopped the run."""
+        run, state = self._ledger.run, self._ledger.at(path, call)
+        return state is not None and state.phase is RUNNING and run.cancelled is None and run.closed is None
 
     def _begin_task(self, key: Key, work: Coroutine[Any, Any, None]) -> None:
         async def performed() -> None:
@@ -274,6 +286,9 @@ class RunWorkflow:
         key: Key = (order.path, call)
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
+            if not self._may_enter(order.path, call):
+                self._ledger.leave(order.path, call, order.attempt, self._now())
+                return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
         except ActivityError as error:
@@ -305,20 +320,29 @@ class RunWorkflow:
                 self._failure = report.failure
 
     async def _keep(self) -> None:
-        """Write all facts to the archive. The input of a local activity is not in the history."""
+        """Write all facts to the archive.
+
+        Not by a local activity: that would write facts before they are certain. The history gets them when the workflow
+        task is complete; if the worker dies before, the next task may come to others, at another time and in another
+        order.
+        """
         ledger = self._ledger
         while ledger.unkept or (self._unkept_context is not None and ledger.mark.seq):
-            facts, here, context = list(ledger.unkept), ledger.here(), self._unkept_context
-            self._unkept_context = None
-            order = m.Keeping(self._id, ledger.mark, facts, here.head, context)
-            await workflow.execute_local_activity(
-                m.KEEP,
-                m.to_wire(order),
-                start_to_close_timeout=KEEPING,
-                retry_policy=SHORTLY,
-                result_type=RawValue,
-            )
-            ledger.kept(len(facts), here)
+            facts, upto = ledger.next_unkept()
+            context, self._unkept_context = self._unkept_context, None
+            order = m.Keeping(self._id, ledger.mark, facts, upto.head, context)
+            try:
+                await workflow.execute_activity(
+                    m.KEEP, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
+                )
+            except ActivityError as error:
+                if context is not None and self._unkept_context is None:
+                    self._unkept_context = context
+                if is_cancelled_exception(error):
+                    raise
+                failed = _failure_of(error)
+                raise ApplicationError(failed.message, type=failed.kind, non_retryable=True) from None
+            ledger.kept(upto)
 
     def _agent_at(self, path: Path) -> str:
         """Return the name of the agent that works at a path."""
@@ -357,18 +381,30 @@ class RunWorkflow:
         try:
             facts = self._decide(text)
         except NeedsTool:
-            await self._keep_once()
-            order = m.Order(self._id, self._ledger.mark, context=self._context, decision=text)
-            report = await self._perform(m.DECIDE, order, self._options.of_agent(self._agent_at(())))
-            if report.failure is not None:
-                raise ApplicationError(report.failure.message, type=report.failure.kind, non_retryable=True) from None
-            facts = report.facts
-            if self._ledger.refuses(facts[:1]):
-                raise refusal(self._why_not(text)) from None
+            facts = await self._look_at(text)
         except AssentryError as error:
             raise refusal(error) from None
         self._record(facts)
         return m.to_wire(self._recorded(text.question))
+
+    async def _look_at(self, text: m.DecisionText) -> list[f.AnyFact]:
+        """Have an activity look at a decision with the agent's tools; return its facts, or raise the refusal."""
+        await self._keep_once()
+        order = m.Order(self._id, self._ledger.mark, context=self._context, decision=text)
+        try:
+            report = await self._perform(m.DECIDE, order, self._options.of_agent(self._agent_at(())))
+        except ActivityError as error:
+            report = m.Report(failure=_failure_of(error))
+        if (failed := report.failure) is not None:
+            if failed.kind == AlreadyDecided.__name__:
+                raise refusal(self._why_not(text))
+            raise ApplicationError(failed.message, type=failed.kind, non_retryable=True)
+        if not self._ledger.refuses(report.facts[:1]):
+            return report.facts
+        earlier = self._ledger.run.decided.get(text.question)
+        if earlier is not None and _says(earlier) == _says(report.facts[0]):
+            return []  # the same decision, sent twice at the same time
+        raise refusal(self._why_not(text))
 
     @decide.validator
     def _check_decision(self, given: RawValue) -> None:
@@ -380,22 +416,6 @@ class RunWorkflow:
         except AssentryError as error:
             raise refusal(error) from None
 
-    @workflow.query(name="look")
-    def look(self, given: RawValue) -> RawValue:
-        """Return what became of a question, for a decision that comes when the run is over."""
-        text = m.from_wire(given, m.DecisionText)
-        try:
-            if not self._decide(text):
-                return m.to_wire(m.Looked(self._recorded(text.question)))
-            error: AssentryError = NotPending(f"Question {text.question} is not open any more: the run is over.")
-        except NeedsTool:
-            error = self._why_not(text)
-        except AssentryError as refused:
-            error = refused
-        told = m.Failure(type(error).__name__, str(error))
-        details = {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
-        return m.to_wire(m.Looked(failure=told, **details))
-
     def _decide(self, text: m.DecisionText) -> list[f.AnyFact]:
         """Return the facts of a decision; raise `NeedsTool` if only an activity can look at it."""
         given = decision_from(text.decision)
@@ -403,25 +423,42 @@ class RunWorkflow:
         if text.question not in run.asked and not self._ledger.whole:
             raise NeedsTool  # it may have been decided before this execution of the workflow
         if text.grant is not None or type(given) is Edit:
-            self._check_open(text)
+            self._check_open(text, VERDICT_NAMES[type(given)])
             raise NeedsTool
         return decide(
             run, text.question, given, by=who, at=self._now(), digest=text.digest, tool_of=_no_tool, grant=None
         )
 
-    def _check_open(self, text: m.DecisionText) -> None:
+    def _check_open(self, text: m.DecisionText, verdict: f.Verdict) -> None:
         """Raise the error of a decision that no tool could make right."""
-        where = self._ledger.run.asked.get(text.question)
-        if where is None:
+        run = self._ledger.run
+        if text.question not in run.asked:
             raise QuestionNotFound(f"This run never asked a question with the id {text.question!r:.80}.")
+        earlier = run.decided.get(text.question)
+        if earlier is not None and verdict_of(earlier) != verdict:
+            raise self._why_not(text)
 
     def _why_not(self, text: m.DecisionText) -> AssentryError:
         """Return the error of a decision that others were quicker with."""
-        earlier = self._ledger.run.decided.get(text.question)
-        if earlier is None:
+        run = self._ledger.run
+        earlier = run.decided.get(text.question)
+        if earlier is None or verdict_of(earlier) is None:
             return NotPending(f"Question {text.question} is not open any more.")
-        by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
-        return AlreadyDecided(f"Question {text.question} was decided by {by} already.", by=by, verdict=verdict, at=0)
+        return already_decided(run, text.question, earlier)
+
+    @workflow.query(name="decided")
+    def decided(self, given: RawValue) -> RawValue:
+        """Return what became of a decision. A run that is over takes no updates, and can still be asked this."""
+        text = m.from_wire(given, m.DecisionText)
+        try:
+            self._decide(text)
+            if text.question not in self._ledger.run.decided:
+                raise NotPending(f"Question {text.question} is not open any more: the run is over.")
+        except NeedsTool:
+            return m.to_wire(m.Decided(failure=_refused(self._why_not(text))))
+        except AssentryError as error:
+            return m.to_wire(m.Decided(failure=_refused(error)))
+        return m.to_wire(m.Decided(self._recorded(text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
@@ -463,10 +500,10 @@ class RunWorkflow:
         """Return the facts of a word; raise an error if it cannot be recorded."""
         run, at = self._ledger.run, self._now()
         checked_name(word.by)
-        if run.began is None:
-            raise Conflict(f"Run {self._id!r} has not begun yet.")
         if word.kind == "retry":
             return []
+        if run.began is None:
+            raise Conflict(f"Run {self._id!r} has not begun yet.")
         if word.kind == "cancel":
             facts: list[f.AnyFact] = [] if run.cancelled is not None else [f.Cancelled(word.by, word.text, at=at)]
         elif word.kind == "resume":
@@ -543,6 +580,15 @@ class RunWorkflow:
             )
 
 
+def _says(fact: f.AnyFact) -> tuple[Any, ...]:
+    """Return what a decision comes to, whoever made it."""
+    fields = ("args", "tool", "message", "output", "value")
+    return (
+        verdict_of(fact),
+        *(bytes(value) if isinstance(value := getattr(fact, name, None), Raw) else value for name in fields),
+    )
+
+
 def _no_tool(state: CallState, name: str) -> Any:
     raise NeedsTool
 
@@ -572,7 +618,11 @@ def _never_entered(error: ActivityError) -> bool:
     return isinstance(cause, ApplicationError) and cause.type == NOT_ENTERED
 
 
+def _refused(error: AssentryError) -> m.Failure:
+    return m.Failure(type(error).__name__, str(error), _details(error))
+
+
 def _failure_of(error: ActivityError) -> m.Failure:
     cause = error.cause or error
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else type(cause).__name__
-    return m.Failure(kind, str(cause))
+    return m.Failure(kind, cause.message if isinstance(cause, ApplicationError) else str(cause))
