@@ -20,6 +20,7 @@ from temporalio.client import Client
 from assentry import Agent, Approve, Decision, RunConfig, RunHooks, Runner
 from assentry.core import facts as f
 from assentry.core.facts import AnyFact
+from assentry.engines.temporal.slice import ADVICE
 from assentry.errors import AssentryError
 from assentry.runtime.agent_graph import AgentGraph
 from assentry.runtime.value import output_json
@@ -33,9 +34,12 @@ HANGS = 30
 Decide = Callable[[str, Any], Decision]
 VOLATILE = {
     "at", "until", "due", "id", "digest", "asked", "replaces", "shown", "fence", "run", "version", "engine", "stored",
-    "by_id", "trace", "voids",
+    "trace", "voids", "attempt", "path",
 }  # fmt: skip
 """The fields of facts that differ between two runs of the same story."""
+
+
+BY_RUNNER = "Resume its state with a higher max_turns to go on."
 
 
 @dataclass
@@ -77,7 +81,7 @@ async def told_by_runner(tell: Tell, folder: Path) -> Told:
             limit = {} if story.max_turns is None else {"max_turns": story.max_turns}
             result = await Runner.run(story.agent, story.input, store=store, **options, **limit)
             while result.interruptions:
-                run_id = result.interruptions[0].id[:0] or (await store.runs()).items[0].id
+                run_id = (await store.runs()).items[0].id
                 for question in (await store.questions()).items:
                     asked = question.prompt if question.kind == "input" else json.loads(question.arguments)
                     await store.decide(
@@ -131,7 +135,7 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
 
 def _failure(error: Exception) -> tuple[str, str]:
     if isinstance(error, AssentryError | ValueError | RuntimeError):
-        return (type(error).__name__, str(error))
+        return (type(error).__name__, str(error).replace(ADVICE, BY_RUNNER))
     raise error
 
 
@@ -155,21 +159,28 @@ def heard_by(story: Story) -> dict[str, list[Any]]:
 
 def compared(facts: list[AnyFact]) -> dict[str, list[dict[str, Any]]]:
     """Return the facts of a run by call and by branch, each in its order, without what differs from run to run."""
-    names: dict[str, str] = {}
+    names: dict[Any, str] = {}
     number: dict[str, int] = {}
-    for fact in facts:
-        for made in _proposed(fact):
-            name = "/".join([names[hop] for hop in fact.path] + [made.tool])
-            number[name] = number.get(name, 0) + 1
-            names[made.id] = f"{name}#{number[name]}"
     groups: dict[str, list[dict[str, Any]]] = {}
     for fact in _without_vain_attempts(facts):
-        call = getattr(fact, "call", None)
-        where = names.get(call or (fact.path[-1] if fact.path else ""), "")
-        groups.setdefault(f"{where}:{'call' if call and type(fact) is not f.Began else 'run'}", []).append(
-            _plain(fact, names)
-        )
-    return groups
+        branch = names.get(fact.path, "")
+        for made in _proposed(fact):
+            name = f"{branch}/{made.tool}"
+            number[name] = number.get(name, 0) + 1
+            names[*fact.path, made.id] = f"{name}#{number[name]}"
+        call = None if type(fact) is f.Began else getattr(fact, "call", None)
+        where = f"run {branch}" if call is None else f"call {names[*fact.path, call]}"
+        own = {path[-1]: name for path, name in names.items() if path[:-1] == fact.path}
+        groups.setdefault(where, []).append(_plain(fact, own))
+    return {where: _guarded_first(group) for where, group in groups.items()}
+
+
+def _guarded_first(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put a tool's input guardrails before the start of its body: on Temporal the door is opened before."""
+    for number in range(1, len(group)):
+        if group[number].get("where") == "tool_input" and group[number - 1]["fact"] == "started":
+            group[number - 1], group[number] = group[number], group[number - 1]
+    return group
 
 
 def _proposed(fact: AnyFact) -> Iterator[f.Call]:
@@ -191,7 +202,7 @@ def _without_vain_attempts(facts: list[AnyFact]) -> list[AnyFact]:
 
 def _plain(fact: AnyFact, names: Mapping[str, str]) -> dict[str, Any]:
     built = json.loads(msgspec.json.encode(fact))
-    return {key: _named(value, names) for key, value in built.items() if key not in VOLATILE and key != "attempt"}
+    return {key: _named(value, names) for key, value in built.items() if key not in VOLATILE}
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:
@@ -211,8 +222,21 @@ async def check_story(tell: Tell, client: Client, folder: Path, **plugin: Any) -
         expected = await told_by_runner(tell, folder)
     async with asyncio.timeout(HANGS):
         found = await told_by_temporal(tell, client, folder, **plugin)
-    assert found.end == expected.end
-    assert found.log == expected.log
-    assert found.heard == expected.heard
-    assert found.facts == expected.facts
+    assert not (wrong := different(vars(found), vars(expected))), "\n".join(wrong)
     return found
+
+
+def different(found: Any, expected: Any, where: str = "") -> list[str]:
+    """Return where two values differ, down to the last part."""
+    if type(found) is type(expected) is dict:
+        names = [*found, *(name for name in expected if name not in found)]
+        return [
+            line for name in names for line in different(found.get(name), expected.get(name), f"{where}.{name}")
+        ]
+    if type(found) is type(expected) is list and len(found) == len(expected):
+        return [
+            line
+            for number, pair in enumerate(zip(found, expected, strict=True))
+            for line in different(*pair, f"{where}[{number}]")
+        ]
+    return [] if found == expected else [f"{where}: {found!r:.1500}\n  expected: {expected!r:.1500}"]

@@ -263,6 +263,7 @@ def an_output_type(log: Log) -> Story:
 def an_output_that_needs_approval(log: Log) -> Story:
     def decide(tool: str, arguments: Any) -> Decision:
         log.append((tool, arguments))
+        arguments = arguments["output"]
         return Approve() if arguments["euros"] < 20 else Reject("Too much.")
 
     agent = scripted(
