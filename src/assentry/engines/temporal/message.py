@@ -84,6 +84,8 @@ class Carried(Message, frozen=True):
     executions: int = 1
     """The number of workflow executions before, for whoever looks."""
     limits: Limits = Limits()
+    untold: tuple[str, ...] = ()
+    """The questions whose decisions hooks have not heard of."""
 
 
 class Start(Message, frozen=True):
@@ -104,6 +106,8 @@ class Order(Message, frozen=True):
     attempt: int = 0
     settle: tuple[str, ...] = ()
     """The calls in doubt. What became of their bodies is to be found out."""
+    decided: tuple[str, ...] = ()
+    """The questions whose decisions hooks hear of in this activity, and in no other."""
     context: ContextText = ContextText()
     opening: Opening | None = None
     """The request, for the activity that begins a run."""

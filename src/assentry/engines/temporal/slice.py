@@ -183,9 +183,13 @@ class Slices:
         first = order.call is None and not order.path  # the one slice at a time that may write the session
         session = await self.settings.session(_began(stored).session) if first else None
         place = RunPlace(session, engine=ENGINE, partial=not first, advice=ADVICE)
-        return resume_run(
+        driver = resume_run(
             resumption(state).graph.root, state, context, None, config, self.settings.hooks, place, SliceDriver
         )
+        run, facts = driver.journal.run, driver.journal.facts
+        decisions = [run.decided[question] for question in order.decided if question in run.decided]
+        driver.scope.hooks.unseen = [*decisions, *facts[len(stored.facts) :]]
+        return driver
 
     async def decide(self, order: Order, now: float) -> Report:
         """Return the facts of a decision, made with the tools of the agent; the error is the report's failure."""

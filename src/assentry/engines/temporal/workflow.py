@@ -12,7 +12,7 @@ histories in the tests, or be guarded by `workflow.patched`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -27,9 +27,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 with workflow.unsafe.imports_passed_through():
     from ...approval.decide import VERDICT_NAMES, already_decided, decide
     from ...approval.decision import Decider, Edit, checked_name, decision_from
-    from ...approval.question import effective
+    from ...approval.question import arguments_text
     from ...core import facts as f
-    from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
     from ...core.run import CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
@@ -103,6 +102,8 @@ class RunWorkflow:
         """Counts what has happened that may change what is owed."""
         self._failure: m.Failure | None = None
         """The error that holds the run up, until somebody does something."""
+        self._untold: list[str] = [] if carried is None else list(carried.untold)
+        """The questions whose decisions no activity has told hooks of yet."""
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
@@ -187,7 +188,9 @@ class RunWorkflow:
         """Reject the open questions whose deadline has passed."""
         run = self._ledger.run
         if run.open and run.closed is None:
-            self._ledger.take(overdue(run, self._now()))
+            late = overdue(run, self._now())
+            self._ledger.take(late)
+            self._note_decisions(late)
 
     def _now(self) -> int:
         """Return the milliseconds since the run began, on the server's clock."""
@@ -233,20 +236,44 @@ class RunWorkflow:
             return
         await self._keep()
         mark = self._ledger.mark
-        for effect, attempt in started:
-            self._enter(effect, attempt, mark)
+        entered = [((each.path, each.call or ""), attempt) for each, attempt in started]
+        entered = [each for each in entered if self._may_enter_or_leave(*each)]
+        told = self._share_decisions([*(key for key, _ in entered), *((path, None) for path in due)])
+        for (path, call), attempt in entered:
+            order = m.Order(self._id, mark, path, call, attempt, context=self._context)
+            self._enter(replace(order, decided=told.get((path, call), ())))
         for path, effects in due.items():
             settle = tuple(each.call or "" for each in effects if type(each) is f.Settle)
             order = m.Order(self._id, mark, path, settle=settle, context=self._context)
-            self._begin_task((path, None), self._advance(order))
+            self._begin_task((path, None), self._advance(replace(order, decided=told.get((path, None), ()))))
 
-    def _enter(self, effect: f.AnyEffect, attempt: int, mark: m.Mark) -> None:
-        """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
-        path, call = effect.path, effect.call or ""
-        if not self._may_enter(path, call):
-            self._ledger.leave(path, call, attempt, self._now())
-            return
-        order = m.Order(self._id, mark, path, call, attempt, context=self._context)
+    def _note_decisions(self, facts: Iterable[f.AnyFact]) -> None:
+        """Have hooks hear of the decisions among these facts, by the next activities."""
+        decided = self._ledger.run.decided
+        asked = [getattr(fact, "asked", None) for fact in facts if verdict_of(fact) is not None]
+        self._untold += [question for question in asked if question is not None and question in decided]
+
+    def _share_decisions(self, keys: list[Key]) -> dict[Key, tuple[str, ...]]:
+        """Give each decision to one activity, which tells hooks of it: that of its call, of its path, or any."""
+        shared: dict[Key, tuple[str, ...]] = {}
+        for question in self._untold if keys else ():
+            path, call = self._ledger.run.asked.get(question, ((), ""))
+            key = next((each for each in ((path, call), (path, None)) if each in keys), keys[0])
+            shared[key] = (*shared.get(key, ()), question)
+        if keys:
+            self._untold.clear()
+        return shared
+
+    def _may_enter_or_leave(self, key: tuple[Path, str], attempt: int) -> bool:
+        """Return True if a body may be entered; else record that it was not: the run was stopped meanwhile."""
+        may = self._may_enter(*key)
+        if not may:
+            self._ledger.leave(*key, attempt, self._now())
+        return may
+
+    def _enter(self, order: m.Order) -> None:
+        """Begin the activity of a body."""
+        path, call = order.path, order.call or ""
         self._begin_task(
             (path, call), self._body(order, self._agent_at(path), self._ledger.run.at(path).calls[call].tool)
         )
@@ -286,8 +313,8 @@ class RunWorkflow:
         key: Key = (order.path, call)
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
-            if not self._may_enter(order.path, call):
-                self._ledger.leave(order.path, call, order.attempt, self._now())
+            if not self._may_enter_or_leave((order.path, call), order.attempt):
+                self._untold += order.decided
                 return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
@@ -295,6 +322,7 @@ class RunWorkflow:
             if _never_entered(error):
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 self._pauses[key] = tried + 1
+                self._untold += order.decided
             return
         self._pauses[key] = 0 if report.facts else tried + 1
         taken = self._ledger.take_body(order.path, call, order.attempt, report.facts, self._now())
@@ -369,6 +397,7 @@ class RunWorkflow:
             attributes=self._attributes,
             executions=self._executions,
             limits=self._limits,
+            untold=tuple(self._untold),
         )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
@@ -469,6 +498,7 @@ class RunWorkflow:
     def _record(self, facts: list[f.AnyFact]) -> None:
         for fact in facts:
             self._ledger.add(fact)
+        self._note_decisions(facts)
         self._failure = None
         self._news += 1
 
@@ -604,7 +634,7 @@ def _said(word: m.Word, at: int) -> f.Said:
 def _waiting(path: Path, state: CallState) -> m.Waiting:
     asked = state.question
     assert asked is not None and state.phase is ASKED
-    arguments = "" if asked.kind == "input" else canonical(effective(state)).decode()
+    arguments = "" if asked.kind == "input" else arguments_text(state, asked)
     return m.Waiting(
         asked.id, state.tool, arguments, asked.digest, asked.kind, asked.why, state.allowed(), path, asked.until
     )
