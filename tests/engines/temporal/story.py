@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from temporalio.client import Client
 
-from assentry import Agent, Approve, Decision, RunConfig, RunHooks, Runner
+from assentry import Agent, Approve, Decision, RunConfig, RunHooks, Runner, function_tool
 from assentry.core import facts as f
 from assentry.core.facts import AnyFact
 from assentry.engines.temporal.slice import ADVICE
@@ -25,11 +25,12 @@ from assentry.errors import AssentryError
 from assentry.runtime.agent_graph import AgentGraph
 from assentry.runtime.value import output_json
 from assentry.store import SQLiteStore
+from assentry.testing import ScriptedModel, call
 
 from .support import working
 
 Log = list[Any]
-HANGS = 30
+HANGS = 20
 """The seconds after which a story hangs. None waits so long unless it fails."""
 Decide = Callable[[str, Any], Decision]
 VOLATILE = {
@@ -83,7 +84,7 @@ async def told_by_runner(tell: Tell, folder: Path) -> Told:
             while result.interruptions:
                 run_id = (await store.runs()).items[0].id
                 for question in (await store.questions()).items:
-                    asked = question.prompt if question.kind == "input" else json.loads(question.arguments)
+                    asked = question.prompt if question.kind == "input" else read(question.arguments)
                     await store.decide(
                         question.id, story.decide(question.tool, asked), by="ann", digest=question.digest
                     )
@@ -100,9 +101,7 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
     log: Log = []
     story = tell(log)
     async with SQLiteStore(folder / "temporal.db") as store:
-        async with working(
-            client, story.agent, store, run_config=story.config, hooks=story.hooks, **plugin
-        ) as runs:
+        async with working(client, story.agent, store, run_config=story.config, hooks=story.hooks, **plugin) as runs:
             run = await runs.start(
                 story.agent.name, story.input, context=story.context, max_turns=story.max_turns,
                 started_by=story.config.started_by,
@@ -115,11 +114,9 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
                     asked = (
                         (await store.question(waiting.id)).prompt
                         if waiting.kind == "input"
-                        else json.loads(waiting.arguments)
+                        else read(waiting.arguments)
                     )
-                    await runs.decide(
-                        waiting.id, story.decide(waiting.tool, asked), by="ann", digest=waiting.digest
-                    )
+                    await runs.decide(waiting.id, story.decide(waiting.tool, asked), by="ann", digest=waiting.digest)
             if now.failure is not None and now.status not in ("done", "closed", "exhausted"):
                 end: Any = (now.failure.kind, now.failure.message)
                 await runs.client.get_workflow_handle(run.id).terminate()
@@ -131,6 +128,14 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
         assert await store.verify(run.id) == []
         assert now.failure is not None or (await store.record(run.id)).status in ("done", "closed", "exhausted")
         return Told(end, compared((await store.read(run.id)).facts), heard_by(story), noted(story, log))
+
+
+def read(arguments: str) -> Any:
+    """Return the arguments of a call; the text itself if the model wrote no JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def _failure(error: Exception) -> tuple[str, str]:
@@ -216,6 +221,34 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
+# -- short ways --------------------------------------------------------------------------------------
+
+
+def scripted(name: str, *steps: Any, **options: Any) -> Agent[Any]:
+    """An agent whose model follows a script."""
+    return Agent(name, model=ScriptedModel(steps), **options)
+
+
+def noting(log: Log, name: str = "send", **options: Any) -> Any:
+    """A tool that notes its calls."""
+
+    async def body(to: str, copies: int = 1) -> str:
+        log.append((name, to, copies))
+        return f"{name}: {copies} to {to}"
+
+    return function_tool(body, name_override=name, **options)
+
+
+def send(to: str, tool: str = "send", **more: Any) -> Any:
+    """A call of such a tool."""
+    return call(tool, {"to": to, **more})
+
+
+def verdicts(**by_recipient: Decision) -> Decide:
+    """Decide by the recipient."""
+    return lambda tool, arguments: by_recipient[arguments["to"]]
+
+
 async def check_story(tell: Tell, client: Client, folder: Path, **plugin: Any) -> Told:
     """Tell a story both ways, compare, and return what it came to on Temporal."""
     async with asyncio.timeout(HANGS):
@@ -230,9 +263,7 @@ def different(found: Any, expected: Any, where: str = "") -> list[str]:
     """Return where two values differ, down to the last part."""
     if type(found) is type(expected) is dict:
         names = [*found, *(name for name in expected if name not in found)]
-        return [
-            line for name in names for line in different(found.get(name), expected.get(name), f"{where}.{name}")
-        ]
+        return [line for name in names for line in different(found.get(name), expected.get(name), f"{where}.{name}")]
     if type(found) is type(expected) is list and len(found) == len(expected):
         return [
             line

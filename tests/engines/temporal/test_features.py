@@ -10,14 +10,15 @@ import pytest
 from pydantic import BaseModel
 
 from assentry import (
-    Agent,
     AgentHooks,
     Approve,
     Decision,
     Edit,
     GuardrailFunctionOutput,
     InputGuardrail,
+    NotAsShown,
     OutputGuardrail,
+    Preview,
     Reject,
     Respond,
     RunConfig,
@@ -26,14 +27,16 @@ from assentry import (
     ToolContext,
     ToolGuardrailFunctionOutput,
     ToolsToFinalOutputResult,
+    Tracing,
     function_tool,
     handoff,
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from assentry.testing import ScriptedModel, call
+from assentry.definitions.model_input import ModelInputData
+from assentry.testing import call
 
-from .story import Log, Story, Tell, check_story
+from .story import Log, Story, Tell, check_story, noting, scripted, send, told_by_temporal, verdicts
 from .support import Server
 
 pytestmark = pytest.mark.temporal
@@ -44,29 +47,6 @@ STORIES: dict[str, Tell] = {}
 def story(tell: Tell) -> Tell:
     STORIES[tell.__name__] = tell
     return tell
-
-
-def scripted(name: str, *steps: Any, **options: Any) -> Agent[Any]:
-    return Agent(name, model=ScriptedModel(steps), **options)
-
-
-def noting(log: Log, name: str = "send", **options: Any) -> Any:
-    """A tool that notes its calls."""
-
-    async def body(to: str, copies: int = 1) -> str:
-        log.append((name, to, copies))
-        return f"{name}: {copies} to {to}"
-
-    return function_tool(body, name_override=name, **options)
-
-
-def send(to: str, tool: str = "send", **more: Any) -> Any:
-    return call(tool, {"to": to, **more})
-
-
-def verdicts(**by_recipient: Decision) -> Any:
-    """Decide by the recipient."""
-    return lambda tool, arguments: by_recipient[arguments["to"]]
 
 
 # -- nested agents and handoffs ----------------------------------------------------------------------
@@ -153,9 +133,7 @@ def calls_released_as_a_batch(log: Log) -> Story:
         "Shop", [send("ann", "free"), send("bob"), send("cid")], "Done.",
         tools=[noting(log, needs_approval=True), noting(log, "free")],
     )  # fmt: skip
-    return Story(
-        agent, decide=verdicts(bob=Approve(), cid=Reject()), config=RunConfig(release="batch"), sorts=True
-    )
+    return Story(agent, decide=verdicts(bob=Approve(), cid=Reject()), config=RunConfig(release="batch"), sorts=True)
 
 
 @story
@@ -172,9 +150,7 @@ def one_body_at_a_time(log: Log) -> Story:
         return what
 
     calls = [call("work", {"what": str(n)}) for n in range(3)]
-    return Story(
-        scripted("Shop", calls, "Done.", tools=[work]), config=RunConfig(max_parallel_tools=1), sorts=True
-    )
+    return Story(scripted("Shop", calls, "Done.", tools=[work]), config=RunConfig(max_parallel_tools=1), sorts=True)
 
 
 @story
@@ -225,24 +201,19 @@ def calls_that_cannot_be_made(log: Log) -> Story:
 
 @story
 def tools_that_come_and_go(log: Log) -> Story:
-    enabled: list[bool] = []
-
     def is_enabled(ctx: Any, agent: Any) -> bool:
-        return len(ctx.usage.__class__.__name__) > 0 and ctx.usage.requests > 0
+        return bool(ctx.usage.requests > 0)
 
     agent = scripted(
         "Shop", send("ann", "first"), send("bob", "later"), "Done.",
         tools=[noting(log, "first"), noting(log, "later", is_enabled=is_enabled, needs_approval=True)],
     )  # fmt: skip
-    del enabled
     return Story(agent)
 
 
 @story
 def secrets_are_masked(log: Log) -> Story:
-    agent = scripted(
-        "Shop", send("ann"), "Done.", tools=[noting(log, needs_approval=True, redact=["to"])]
-    )
+    agent = scripted("Shop", send("ann"), "Done.", tools=[noting(log, needs_approval=True, redact=["to"])])
     return Story(agent)
 
 
@@ -295,9 +266,7 @@ def a_function_ends_the_run(log: Log) -> Story:
         log.append([each.output for each in results])
         return ToolsToFinalOutputResult(is_final_output="bob" in str(results[0].output), final_output="Finished.")
 
-    agent = scripted(
-        "Shop", send("ann"), send("bob"), tools=[noting(log)], tool_use_behavior=finish
-    )
+    agent = scripted("Shop", send("ann"), send("bob"), tools=[noting(log)], tool_use_behavior=finish)
     return Story(agent)
 
 
@@ -323,11 +292,6 @@ def guardrails_that_let_pass(log: Log) -> Story:
         output_guardrails=[OutputGuardrail(guard(log, "after"), name="after")],
     )  # fmt: skip
     return Story(agent, config=RunConfig(input_guardrails=[InputGuardrail(guard(log, "run"), name="run")]), sorts=True)
-
-
-@pytest.fixture
-def nothing() -> None:
-    """Nothing."""
 
 
 @story
@@ -363,9 +327,7 @@ def guardrails_of_tools(log: Log) -> Story:
             return ToolGuardrailFunctionOutput.reject_content("Hidden.")
         return ToolGuardrailFunctionOutput.allow()
 
-    tool = noting(
-        log, needs_approval=True, tool_input_guardrails=[no_bob], tool_output_guardrails=[no_cid]
-    )
+    tool = noting(log, needs_approval=True, tool_input_guardrails=[no_bob], tool_output_guardrails=[no_cid])
     return Story(scripted("Shop", [send("ann"), send("bob"), send("cid")], "Done.", tools=[tool]), sorts=True)
 
 
@@ -376,15 +338,6 @@ def a_guardrail_of_a_tool_that_ends_the_run(log: Log) -> Story:
         return ToolGuardrailFunctionOutput.raise_exception({"why": "leak"})
 
     return Story(scripted("Shop", send("ann"), "Never.", tools=[noting(log, tool_output_guardrails=[stop])]))
-
-
-@story
-def a_guardrail_of_a_nested_agent_that_trips(log: Log) -> Story:
-    inner = scripted(
-        "Inner", "Never.",
-        input_guardrails=[InputGuardrail(guard(log, "inner", True), name="inner", run_in_parallel=False)],
-    )  # fmt: skip
-    return Story(scripted("Outer", call("inner", {"input": "Go."}), "Done.", tools=[inner.as_tool()]))
 
 
 # -- rules, instructions, hooks ----------------------------------------------------------------------
@@ -473,9 +426,7 @@ class OwnHooks(AgentHooks[Any]):
 
 @story
 def hooks_of_the_run_and_of_agents(log: Log) -> Story:
-    inner = scripted(
-        "Inner", send("ann"), "Sent.", tools=[noting(log, needs_approval=True)], hooks=OwnHooks(log)
-    )
+    inner = scripted("Inner", send("ann"), "Sent.", tools=[noting(log, needs_approval=True)], hooks=OwnHooks(log))
     expert = scripted("Expert", "Done.", hooks=OwnHooks(log))
     outer = scripted(
         "Outer", call("inner", {"input": "Go."}), send("bob"), call("transfer_to_expert"),
@@ -494,6 +445,60 @@ def hooks_hear_of_each_decision_once(log: Log) -> Story:
         ann=Approve(), bob=Reject("No."), cid=Edit({"to": "cleo", "copies": 2}), dan=Respond("Dan knows.")
     )
     return Story(agent, decide=people, sorts=True, hooks=Noting(log))
+
+
+# -- the last look -----------------------------------------------------------------------------------
+
+
+@story
+def the_world_moves_between_approval_and_body(log: Log) -> Story:
+    world = {"version": 7}
+
+    async def look(ctx: Any, args: Any) -> Preview:
+        return Preview(f"ship version {world['version']}", preconditions={"version": world["version"]})
+
+    @function_tool(needs_approval=True, preview=look)
+    async def ship(ctx: ToolContext[Any]) -> str:
+        log.append(("shipped", world["version"], ctx.preconditions))
+        return "shipped"
+
+    def decide(tool: str, arguments: Any) -> Decision:
+        log.append("asked")
+        world["version"] += log.count("asked") == 1
+        return Approve()
+
+    return Story(scripted("Shop", call("ship"), "Done.", tools=[ship]), decide=decide)
+
+
+@story
+def a_body_finds_that_something_is_not_as_shown(log: Log) -> Story:
+    world = {"version": 7}
+
+    @function_tool(needs_approval=True)
+    async def ship() -> str:
+        world["version"] += 1
+        log.append(world["version"])
+        if world["version"] < 9:
+            raise NotAsShown("It moved.")
+        return "shipped"
+
+    return Story(scripted("Shop", call("ship"), "Done.", tools=[ship]))
+
+
+@story
+def tracing_does_no_harm(log: Log) -> Story:
+    inner = scripted("Inner", send("ann"), "Sent.", tools=[noting(log, needs_approval=True)])
+    outer = scripted("Outer", call("inner", {"input": "Go."}), "Done.", tools=[inner.as_tool()])
+    return Story(outer, config=RunConfig(tracing=Tracing(endpoint="http://127.0.0.1:9/v1/traces")))
+
+
+@story
+def a_filter_of_the_models_input(log: Log) -> Story:
+    def last(data: Any) -> Any:
+        return ModelInputData(data.model_data.input[-1:], "Be short.")
+
+    agent = scripted("Shop", send("ann"), "Done.", tools=[noting(log)])
+    return Story(agent, config=RunConfig(call_model_input_filter=last))
 
 
 # -- limits and errors -------------------------------------------------------------------------------
@@ -520,3 +525,21 @@ def turns_are_used_up(log: Log) -> Story:
 @pytest.mark.parametrize("name", STORIES)
 async def test_a_story_comes_to_the_same_on_temporal(name: str, temporal: Server, tmp_path: Path) -> None:
     await check_story(STORIES[name], await temporal.client(), tmp_path)
+
+
+async def test_a_nested_agent_that_is_stopped_fails_its_call(temporal: Server, tmp_path: Path) -> None:
+    """As in a run that was resumed: another activity ends the call, and knows the reason, not the exception."""
+
+    def tell(log: Log) -> Story:
+        inner = scripted(
+            "Inner", "Never.",
+            input_guardrails=[InputGuardrail(guard(log, "inner", True), name="inner", run_in_parallel=False)],
+        )  # fmt: skip
+        return Story(scripted("Outer", call("inner", {"input": "Go."}), "Done.", tools=[inner.as_tool()]))
+
+    told = await told_by_temporal(tell, await temporal.client(), tmp_path)
+    assert told.end == "Done."
+    assert told.facts["call /inner#1"][-1]["output"] == (
+        "The tool failed with AgentFailed: The agent 'Inner' stopped: The input guardrail 'inner' stopped the run for "
+        "good."
+    )
