@@ -84,7 +84,7 @@ async def told_by_runner(tell: Tell, folder: Path) -> Told:
             while result.interruptions:
                 run_id = (await store.runs()).items[0].id
                 for question in (await store.questions()).items:
-                    asked = question.prompt if question.kind == "input" else read(question.arguments)
+                    asked = question.prompt if question.prompt is not None else read(question.arguments)
                     await store.decide(
                         question.id, story.decide(question.tool, asked), by="ann", digest=question.digest
                     )
@@ -111,11 +111,7 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
                 if now.failure is not None or not now.questions:
                     break
                 for waiting in now.questions:
-                    asked = (
-                        (await store.question(waiting.id)).prompt
-                        if waiting.kind == "input"
-                        else read(waiting.arguments)
-                    )
+                    asked = json.loads(waiting.prompt) if waiting.prompt else read(waiting.arguments)
                     await runs.decide(waiting.id, story.decide(waiting.tool, asked), by="ann", digest=waiting.digest)
             if now.failure is not None and now.status not in ("done", "closed", "exhausted"):
                 end: Any = (now.failure.kind, now.failure.message)

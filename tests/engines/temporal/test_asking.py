@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import pytest
 
 from assentry import Approve, Decision, Edit, Reject, Respond, ToolContext, function_tool
+from assentry.core.facts import Stepped
 from assentry.store import SQLiteStore
 from assentry.testing import ScriptedModel, call
 from assentry.threads import (
@@ -193,17 +195,16 @@ async def test_a_story_comes_to_the_same_on_temporal(name: str, temporal: Server
 async def test_a_step_is_in_the_journal_before_the_body_goes_on(temporal: Server, tmp_path: Path) -> None:
     """The workflow hears of a step at once, so that a worker that dies afterwards does not take it again."""
     async with SQLiteStore(tmp_path / "runs.db") as store:
-        found: list[int] = []
+        found: list[Any] = []
 
         @function_tool
         async def work(ctx: ToolContext[Any]) -> str:
             await ctx.step("first", lambda: 1)
-            run = ctx.run_id if hasattr(ctx, "run_id") else (await store.runs()).items[0].id
-            for _ in range(600):
-                facts = (await store.read(run)).facts
-                if any(type(fact).__name__ == "Stepped" for fact in facts):
-                    found.append(len(facts))
-                    break
+            run = (await store.runs()).items[0].id
+            async with asyncio.timeout(20):
+                while not found:
+                    await asyncio.sleep(0.02)  # the workflow writes
+                    found.extend(fact for fact in (await store.read(run)).facts if type(fact) is Stepped)
             return "worked"
 
         agent = scripted("Desk", call("work"), "Done.", tools=[work])

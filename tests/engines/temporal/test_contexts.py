@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from assentry import Approve, RunConfig, RunContextWrapper, ToolContext, function_tool
-from assentry.errors import ContextMissing
+from assentry.errors import ContextMissing, UsageError
 from assentry.store import SQLiteStore
 from assentry.testing import call
 
@@ -101,13 +101,13 @@ async def test_a_change_reaches_another_worker(temporal: Server, tmp_path: Path)
 
     client, front, back = await temporal.client(), shop(), shop()
     there = {"add": ActivityOptions(task_queue="bodies")}
-    async with SQLiteStore(tmp_path / "runs.db") as store:
-        async with (
-            working(client, front, store, queue="models", tool_options=there) as runs,
-            working(client, back, store, queue="bodies"),
-        ):
-            run = await runs.start("Shop", "Go.", context={"items": []})
-            assert await seen_through(runs, run) == "Done."
+    async with (
+        SQLiteStore(tmp_path / "runs.db") as store,
+        working(client, front, store, queue="models", tool_options=there) as runs,
+        working(client, back, store, queue="bodies"),
+    ):
+        run = await runs.start("Shop", "Go.", context={"items": []})
+        assert await seen_through(runs, run) == "Done."
     assert heard(front) == HEARD
     assert heard(back) == []
 
@@ -135,12 +135,12 @@ async def test_a_worker_has_a_context_of_its_own(temporal: Server, tmp_path: Pat
 
 async def test_a_context_that_cannot_be_saved(temporal: Server, tmp_path: Path) -> None:
     class Live:
-        items = ["live"]
+        """An object that only this process has."""
 
     async with SQLiteStore(tmp_path / "runs.db") as store, working(await temporal.client(), shop(), store) as runs:
         with pytest.raises(ContextMissing, match="cannot be saved"):
             await runs.start("Shop", "Go.", context={"items": [object()]})
-        with pytest.raises(ContextMissing, match="Live"):
+        with pytest.raises(UsageError, match=r"Live cannot be sent to a worker"):
             await runs.start("Shop", "Go.", context=Live())
 
 

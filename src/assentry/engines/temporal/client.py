@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import (
     Client,
@@ -219,14 +221,13 @@ class TemporalRuns:
             raise UsageError(f"max_turns must be a whole number from 1, got {described(max_turns)}.")
         if started_by is not None:
             checked_name(started_by, "started_by must say who asks for the run, as text that can be seen")
-        json, kind = save_context(context, None, False)
         kept = {"id": conversation_id, "previous": previous_response_id}
         conversation = {name: value for name, value in kept.items() if value is not None}
         return m.Start(
             m.Opening(
                 agent,
                 input_json(input),
-                m.ContextText(json, kind),
+                _context_text(context),
                 max_turns,
                 started_by,
                 session,
@@ -336,6 +337,17 @@ class TemporalRuns:
 _OPENING = (
     "context", "max_turns", "started_by", "session", "conversation_id", "previous_response_id",
 )  # fmt: skip
+
+
+def _context_text(context: Any) -> m.ContextText:
+    """Return a context as JSON; raise `UsageError` if no worker could get it."""
+    known = context is None or isinstance(context, Mapping | BaseModel) or dataclasses.is_dataclass(type(context))
+    if not known:
+        raise UsageError(
+            f"A context of type {type(context).__qualname__} cannot be sent to a worker. Give a mapping, a dataclass "
+            "or a pydantic model; or have the worker make it: AssentryPlugin(context=...)."
+        )
+    return m.ContextText(*save_context(context, None, False))
 
 
 @contextmanager

@@ -121,6 +121,8 @@ class Failure(Message, frozen=True):
     kind: str
     message: str
     details: dict[str, Any] = {}
+    holds: bool = False
+    """True if the run is held up although facts were recorded: it would go on without something that was lost."""
 
 
 class Report(Message, frozen=True):
@@ -199,6 +201,8 @@ class Waiting(Message, frozen=True):
     allowed: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     until: int | None = None
+    prompt: Raw = NOTHING
+    """The question itself, as JSON, if a body or a hook asks."""
 
 
 class Standing(Message, frozen=True):

@@ -25,7 +25,7 @@ from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
 from ...core.wording import clean_text
-from ...errors import AgentNotFound, AssentryError, Conflict, ModelFailed, UsageError
+from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, UsageError
 from ...ids import bound_to_run
 from ...runtime.config import RunConfig
 from ...runtime.drive import RunPlace, begin_run, drive_run, resume_run
@@ -236,7 +236,12 @@ class Slices:
         output = f.NOTHING
         if journal.run.concluded is not None:
             output = output_json(RunResult(driver.scope).final_output)[0]
-        return Report(facts, self._changed_context(driver, order), failure, output)
+        context = None
+        try:
+            context = self._changed_context(driver, order)
+        except ContextMissing as error:  # the facts count: a body may have run
+            failure = failure or Failure(type(error).__name__, str(error), holds=True)
+        return Report(facts, context, failure, output)
 
     def _changed_context(self, driver: SliceDriver, order: Order) -> ContextText | None:
         """Return the context, if the slice has changed it; the worker's own context is not kept."""

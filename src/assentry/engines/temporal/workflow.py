@@ -344,7 +344,7 @@ class RunWorkflow:
             self._output = report.output
         if report.failure is not None:
             workflow.logger.warning("Run %s failed: %s: %s", self._id, report.failure.kind, report.failure.message)
-            if not taken or status(self._ledger.run) == "exhausted":
+            if not taken or report.failure.holds or status(self._ledger.run) == "exhausted":
                 self._failure = report.failure
 
     async def _keep(self) -> None:
@@ -636,7 +636,16 @@ def _waiting(path: Path, state: CallState) -> m.Waiting:
     assert asked is not None and state.phase is ASKED
     arguments = "" if asked.kind == "input" else arguments_text(state, asked)
     return m.Waiting(
-        asked.id, state.tool, arguments, asked.digest, asked.kind, asked.why, state.allowed(), path, asked.until
+        asked.id,
+        state.tool,
+        arguments,
+        asked.digest,
+        asked.kind,
+        asked.why,
+        state.allowed(),
+        path,
+        asked.until,
+        asked.prompt,
     )
 
 
