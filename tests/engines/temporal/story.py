@@ -111,7 +111,7 @@ async def told_by_temporal(tell: Tell, client: Client, folder: Path, **plugin: A
                 if now.failure is not None or not now.questions:
                     break
                 for waiting in now.questions:
-                    asked = json.loads(waiting.prompt) if waiting.prompt else read(waiting.arguments)
+                    asked = msgspec.json.decode(waiting.prompt) if waiting.prompt else read(waiting.arguments)
                     await runs.decide(waiting.id, story.decide(waiting.tool, asked), by="ann", digest=waiting.digest)
             if now.failure is not None and now.status not in ("done", "closed", "exhausted"):
                 end: Any = (now.failure.kind, now.failure.message)

@@ -144,6 +144,7 @@ class TemporalRuns:
         session: str | None = None,
         conversation_id: str | None = None,
         previous_response_id: str | None = None,
+        follows: str | None = None,
         **workflow: Any,
     ) -> TemporalRun:
         """Start a run of an agent that a worker has, and return it at once.
@@ -159,10 +160,11 @@ class TemporalRuns:
             session: The id of a session, which the plugin's `sessions` finds.
             conversation_id: A conversation that the provider keeps.
             previous_response_id: The response that the provider's conversation goes on from.
+            follows: The id of a run that is over, whose conversation the new run continues.
             workflow: Further options of Temporal's `start_workflow`, such as `execution_timeout` or `memo`.
         """
         start = await self._start(
-            agent, input, context, max_turns, started_by, session, conversation_id, previous_response_id
+            agent, input, context, max_turns, started_by, session, conversation_id, previous_response_id, follows
         )
         run_id = id if id is not None else new_run_id()
         try:
@@ -213,6 +215,7 @@ class TemporalRuns:
         session: str | None,
         conversation_id: str | None,
         previous_response_id: str | None,
+        follows: str | None = None,
     ) -> m.Start:
         """Return the workflow's input; raise an error that says what is wrong with the request."""
         if type(agent) is not str or not agent:
@@ -233,6 +236,7 @@ class TemporalRuns:
                 session,
                 conversation or None,
                 await self._has_attributes(),
+                follows,
             )
         )
 
@@ -335,7 +339,7 @@ class TemporalRuns:
 
 
 _OPENING = (
-    "context", "max_turns", "started_by", "session", "conversation_id", "previous_response_id",
+    "context", "max_turns", "started_by", "session", "conversation_id", "previous_response_id", "follows",
 )  # fmt: skip
 
 

@@ -68,6 +68,8 @@ class Opening(Message, frozen=True):
     conversation: dict[str, str] | None = None
     attributes: bool = False
     """True if the search attributes are registered, so that the workflow may set them."""
+    follows: str | None = None
+    """The run before, whose conversation this run continues."""
 
 
 class Carried(Message, frozen=True):

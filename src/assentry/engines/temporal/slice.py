@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
+from ...core.run import ENDED
 from ...core.wording import clean_text
 from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, UsageError
 from ...ids import bound_to_run
@@ -35,7 +36,7 @@ from ...runtime.result import RunResult
 from ...runtime.saved_context import LEFT_OUT, load_context, save_context
 from ...runtime.scope import Scope
 from ...runtime.state import RunState, resumption, state_of
-from ...runtime.store_writer import offered_tools
+from ...runtime.store_writer import offered_tools, read_past
 from ...runtime.value import output_json
 from ...store.record import RunRecord, SavedContext, Stored
 from ..claimed_run import DriveSettings
@@ -162,7 +163,13 @@ class Slices:
         session = await self.settings.session(opening.session)
         if opening.session is not None and session is None:
             raise UsageError(f"The run is to be kept in session {opening.session!r}; give the plugin sessions=...")
-        return RunPlace(session, opening.conversation, run=run_id, engine=ENGINE, advice=ADVICE)
+        place = RunPlace(session, opening.conversation, run=run_id, engine=ENGINE, advice=ADVICE)
+        if opening.follows is None:
+            return place
+        before = await self.store.record(opening.follows)
+        if before.status not in ENDED:
+            raise Conflict(f"Run {before.id!r} is not over, so no run can follow it yet. Give it input with say(...).")
+        return place._replace(thread=before.thread or before.id, follows=before.id)
 
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
         """Perform a slice of a run: advance it at a path, or enter the body of a call."""
@@ -225,6 +232,7 @@ class Slices:
         journal.writer = SliceWriter(self.store, journal.facts, tell)
         failure: Failure | None = None
         try:
+            await read_past(journal, self.store)
             with bound_to_run(order.run):
                 await drive_run(driver)
         except Exception as error:
