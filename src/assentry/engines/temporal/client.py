@@ -29,6 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ... import errors
 from ...approval.decision import Decider, Decision, checked_name, decider_from, decision_from
 from ...approval.terms import GrantTerms
+from ...core import allowed
 from ...core.digest import digest as digest_of
 from ...core.run import ENDED
 from ...core.wording import described
@@ -127,6 +128,10 @@ class TemporalRuns:
     def __init__(self, client: Client, *, task_queue: str = m.QUEUE, patience: timedelta = PATIENCE) -> None:
         if not isinstance(client, Client):
             raise UsageError(f"client must be a Client of temporalio's, got {described(client)}.")
+        allowed.check_option("TemporalRuns", "task_queue", task_queue, allowed.NAME, UsageError)
+        given: Any = patience
+        if not isinstance(given, timedelta) or given <= timedelta(0):
+            raise UsageError(f"TemporalRuns: patience must be a timedelta above zero, got {described(patience)}.")
         self.client = client
         self.task_queue = task_queue
         self.patience = patience
@@ -166,6 +171,7 @@ class TemporalRuns:
         start = await self._start(
             agent, input, context, max_turns, started_by, session, conversation_id, previous_response_id, follows
         )
+        allowed.check_option("start", "id", id, allowed.NONEMPTY.or_none, UsageError)
         run_id = id if id is not None else new_run_id()
         try:
             handle = await self.client.start_workflow(
@@ -186,6 +192,7 @@ class TemporalRuns:
 
         One request to the server does both, so a web handler that keeps nothing can call it again and again.
         """
+        allowed.check_option("run", "id", id, allowed.NONEMPTY, UsageError)
         given = {name: options.pop(name, None) for name in _OPENING}
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             m.WORKFLOW,
@@ -220,6 +227,14 @@ class TemporalRuns:
         """Return the workflow's input; raise an error that says what is wrong with the request."""
         if type(agent) is not str or not agent:
             raise UsageError(f"agent is the name of an agent that a worker has, got {described(agent)}.")
+        texts = {
+            "session": session,
+            "conversation_id": conversation_id,
+            "previous_response_id": previous_response_id,
+            "follows": follows,
+        }
+        for name, given in texts.items():
+            allowed.check_option("start", name, given, allowed.NONEMPTY.or_none, UsageError)
         if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
             raise UsageError(f"max_turns must be a whole number from 1, got {described(max_turns)}.")
         if started_by is not None:
@@ -307,6 +322,7 @@ class TemporalRuns:
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> m.Recorded:
         """Cancel a run: nothing new starts until `resume`."""
+        allowed.check_option("cancel", "why", why, allowed.TEXT.or_none, UsageError)
         return await self._update(run_id, "tell", m.Word("cancel", checked_name(by), why))
 
     async def resume(self, run_id: str, *, by: str) -> m.Recorded:
@@ -315,10 +331,12 @@ class TemporalRuns:
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> m.Recorded:
         """Add a user message to a run. The model gets the message after the outputs of the open calls."""
+        allowed.check_option("say", "input", input, allowed.NONEMPTY, UsageError)
         return await self._update(run_id, "tell", m.Word("say", checked_name(by), input))
 
     async def revoke(self, grant_id: str, *, by: str, run: str) -> m.Recorded:
         """Revoke a grant of a run. Later calls are judged without the grant."""
+        allowed.check_option("revoke", "grant_id", grant_id, allowed.NONEMPTY, UsageError)
         return await self._update(run, "tell", m.Word("revoke", checked_name(by), grant_id))
 
     async def retry(self, run_id: str, *, by: str) -> m.Recorded:
@@ -326,7 +344,7 @@ class TemporalRuns:
         return await self._update(run_id, "tell", m.Word("retry", checked_name(by)))
 
     async def _update(self, run_id: str, name: str, text: m.DecisionText | m.Word) -> m.Recorded:
-        handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
+        handle = self.get(run_id).handle
         with _translated(run_id):
             found = await handle.execute_update(
                 name,

@@ -113,6 +113,8 @@ class Order(Message, frozen=True):
     context: ContextText = ContextText()
     opening: Opening | None = None
     """The request, for the activity that begins a run."""
+    patient: bool = False
+    """True if the activity is to wait for a worker that has the agent."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
 

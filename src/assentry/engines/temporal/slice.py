@@ -50,6 +50,8 @@ Tell = Callable[[list[AnyFact]], Awaitable[None]]
 ADVICE = "Begin a new run with a higher max_turns."
 TELLING = (f.Defined, f.Guarded)
 """The facts before a failure that need not be kept: the next attempt makes them again."""
+FIRST = (f.Began, f.Said, *TELLING)
+"""The facts before a failure after which the run owes what it owed before."""
 
 
 STOPPED = ("cancelled", "closed")
@@ -145,6 +147,17 @@ class Slices:
 
     async def begin(self, order: Order, now: float) -> Report:
         """Begin a run, and perform what it owes first."""
+        try:
+            driver = await self._begin(order, now)
+        except AgentNotFound as error:
+            if order.patient:
+                raise Repeatable(one_line(error)) from error
+            return Report(failure=failure_of(error))
+        except Exception as error:
+            return Report(failure=_failure(order, error, ()))
+        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
+
+    async def _begin(self, order: Order, now: float) -> SliceDriver:
         opening = order.opening
         assert opening is not None
         config = self._config(now, opening.started_by)
@@ -156,8 +169,7 @@ class Slices:
             context = load_context(opening.context.json, saved.kind, None, config.context_deserializer, False)
         place = await self._place_of(opening, order.run)
         turns, hooks = opening.max_turns, self.settings.hooks
-        driver = begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
-        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
+        return begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
 
     async def _place_of(self, opening: Opening, run_id: str) -> RunPlace:
         session = await self.settings.session(opening.session)
@@ -272,7 +284,8 @@ def _failure(order: Order, error: Exception, facts: Sequence[AnyFact]) -> Failur
             raise NotEntered(one_line(error)) from error
     elif order.call is None and is_repeatable(error) and all(isinstance(fact, TELLING) for fact in facts):
         raise Repeatable(one_line(error)) from error
-    return failure_of(error)
+    idle = order.call is None and all(isinstance(fact, FIRST) for fact in facts)
+    return replace(failure_of(error), holds=idle and not is_repeatable(error))
 
 
 def is_repeatable(error: BaseException) -> bool:

@@ -33,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
     from ...core.run import CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
     from ...errors import (
+        AgentNotFound,
         AlreadyDecided,
         AssentryError,
         Conflict,
@@ -144,9 +145,14 @@ class RunWorkflow:
                     raise
                 self._failure = _failure_of(error)
             else:
+                self._failure = None
                 self._take(report, self._ledger.take(report.facts))
                 if self._ledger.run.began is not None:
                     return
+            if self._failure is not None and self._failure.kind == AgentNotFound.__name__ and not order.patient:
+                order = replace(order, patient=True)  # whoever looks is told, and a worker that has it may come
+                continue
+            order = replace(order, patient=False)
             await self._wait(self._news)
 
     async def _drive(self) -> None:
