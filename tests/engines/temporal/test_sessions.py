@@ -11,7 +11,7 @@ import pytest
 from assentry import Agent, Approve, Respond, RunConfig, Runner, SQLiteSession
 from assentry import agents as sdk
 from assentry.cli.command import main
-from assentry.errors import Conflict, RunNotFound, UsageError
+from assentry.errors import UsageError
 from assentry.store import SQLiteStore
 from assentry.testing import ScriptedModel, call
 from tests.mcp.support import act, lines, raw, script
@@ -107,7 +107,7 @@ async def test_a_run_follows_another_and_has_its_conversation(temporal: Server, 
     ):
         first = await runs.start("Desk", "Write to Ann.")
         assert (await first.settled()).questions
-        with pytest.raises(Conflict, match="not over"):
+        with pytest.raises(UsageError, match="not over"):
             await failure(await runs.start("Desk", "Too early.", follows=first.id))
         assert await seen_through(runs, first) == "Sent."
         second = await runs.start("Desk", "And to the others.", follows=first.id)
@@ -120,7 +120,7 @@ async def test_a_run_follows_another_and_has_its_conversation(temporal: Server, 
         ]
         began = (await store.read(second.id)).facts[0]
         assert (began.follows, began.thread) == (first.id, first.id)  # type: ignore[union-attr]
-        with pytest.raises(RunNotFound):
+        with pytest.raises(UsageError, match="nobody"):
             await failure(await runs.start("Desk", "Whom?", follows="nobody"))
 
 
@@ -129,8 +129,8 @@ async def failure(run: Any) -> None:
     now = await run.settled()
     await run.handle.terminate()
     assert now.failure is not None
-    errors: dict[str, Any] = {"Conflict": Conflict, "RunNotFound": RunNotFound, "UsageError": UsageError}
-    raise errors[now.failure.kind](now.failure.message)
+    assert now.failure.kind == "UsageError"
+    raise UsageError(now.failure.message)
 
 
 # -- MCP servers -------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ...core import facts as f
 from ...core.facts import AnyFact
 from ...core.run import ENDED
 from ...core.wording import clean_text
-from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, UsageError
+from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, RunNotFound, UsageError
 from ...ids import bound_to_run
 from ...runtime.config import RunConfig
 from ...runtime.drive import RunPlace, begin_run, drive_run, resume_run
@@ -178,9 +178,14 @@ class Slices:
         place = RunPlace(session, opening.conversation, run=run_id, engine=ENGINE, advice=ADVICE)
         if opening.follows is None:
             return place
-        before = await self.store.record(opening.follows)
+        try:
+            before = await self.store.record(opening.follows)
+        except RunNotFound as error:
+            raise UsageError(f"No run can follow one that is not there. {error}") from None
         if before.status not in ENDED:
-            raise Conflict(f"Run {before.id!r} is not over, so no run can follow it yet. Give it input with say(...).")
+            raise UsageError(
+                f"Run {before.id!r} is not over, so no run can follow it yet. Give it input with say(...)."
+            )
         return place._replace(thread=before.thread or before.id, follows=before.id)
 
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
