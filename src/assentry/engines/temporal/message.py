@@ -98,6 +98,13 @@ class Order(Message, frozen=True):
 
     run: str
     mark: Mark = Mark()
+    """The facts that the archive has."""
+    unkept: list[AnyFact] = []
+    """The facts after those, which the activity writes to the archive before anything else."""
+    head: str = ""
+    """The hash after the unkept facts."""
+    keeps_context: bool = False
+    """True if the activity writes the context, too."""
     path: tuple[str, ...] = ()
     call: str | None = None
     """The call whose body is to be entered; None for everything that is owed at this path and is no body."""
@@ -109,6 +116,11 @@ class Order(Message, frozen=True):
     """The request, for the activity that begins a run."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
+
+    @property
+    def upto(self) -> Mark:
+        """The facts with which the activity is performed."""
+        return Mark(self.mark.seq + len(self.unkept), self.head) if self.unkept else self.mark
 
 
 class Failure(Message, frozen=True):

@@ -54,6 +54,8 @@ ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
+FEWEST = 500
+"""The length of a history from which it is left behind although nothing was recorded: many have asked how it stands."""
 PATIENCE = 4
 """The number of times longer than wanted that the history may be before nothing new is begun in it."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
@@ -99,6 +101,10 @@ class RunWorkflow:
         """What activities are performing: the bodies by path and call, all else by path."""
         self._pauses: dict[Key, int] = {}
         """The number of times that each body could not be entered."""
+        self._handed: m.Mark | None = None
+        """The facts that an activity under way writes to the archive, if one does."""
+        self._wanted = 0
+        """The number of facts that the archive must have before a handler goes on."""
         self._news = 0
         """Counts what has happened that may change what is owed."""
         self._failure: m.Failure | None = None
@@ -154,14 +160,15 @@ class RunWorkflow:
             self._expire()
             before, length = self._news, workflow.info().get_current_history_length()
             leaves = length >= self._limits.events or workflow.info().is_continue_as_new_suggested()
-            leaves = leaves and self._ledger.run.seq > self._first  # an execution that does nothing helps nobody
+            if length < FEWEST and self._ledger.run.seq == self._first:
+                leaves = False  # an execution that does nothing helps nobody
             holds = leaves and (not self._tasks or length >= PATIENCE * self._limits.events)
             if self._failure is None and not holds:
                 await self._schedule()
-            if self._ledger.unkept or self._unkept_context is not None:
+            if self._must_keep():
                 await self._keep()
             self._show()
-            if self._news > before or self._ledger.unkept:
+            if self._news > before or self._must_keep():
                 continue
             if self._is_over():
                 return
@@ -231,22 +238,45 @@ class RunWorkflow:
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
         if not started and not due:
             return
-        await self._keep()
-        mark = self._ledger.mark
+        alone = len(started) + len(due) == 1 and self._handed is None
+        order = self._hand_over() if alone else None
+        if order is None:  # each fact is in one message, and not in one for each activity
+            await self._keep()
+            order = m.Order(self._id, self._ledger.mark, context=self._context)
         for effect, attempt in started:
-            self._enter(effect, attempt, mark)
+            self._enter(effect, attempt, order)
         for path, effects in due.items():
             settle = tuple(each.call or "" for each in effects if type(each) is f.Settle)
-            order = m.Order(self._id, mark, path, settle=settle, context=self._context)
-            self._begin_task((path, None), self._advance(order))
+            self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle)))
 
-    def _enter(self, effect: f.AnyEffect, attempt: int, mark: m.Mark) -> None:
+    def _hand_over(self) -> m.Order | None:
+        """Return an order whose activity writes all unkept facts first; None if they are too many for one message."""
+        ledger = self._ledger
+        facts, upto = ledger.next_unkept()
+        if upto.seq != ledger.run.seq:
+            return None
+        keeps = self._unkept_context is not None and bool(facts)
+        self._unkept_context = None if keeps else self._unkept_context
+        self._handed = upto if facts else None
+        return m.Order(self._id, ledger.mark, facts, upto.head, keeps, context=self._context)
+
+    def _take_back(self, order: m.Order, *, done: bool) -> None:
+        """Note what became of the facts that an activity was handed, once it has ended."""
+        if not order.unkept:
+            return
+        self._handed = None
+        if done and self._ledger.mark.seq < order.upto.seq:
+            self._ledger.kept(order.upto)
+        elif not done and order.keeps_context and self._unkept_context is None:
+            self._unkept_context = self._context
+
+    def _enter(self, effect: f.AnyEffect, attempt: int, order: m.Order) -> None:
         """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
         path, call = effect.path, effect.call or ""
         if not self._may_enter(path, call):
             self._ledger.leave(path, call, attempt, self._now())
             return
-        order = m.Order(self._id, mark, path, call, attempt, context=self._context)
+        order = replace(order, path=path, call=call, attempt=attempt)
         self._begin_task(
             (path, call), self._body(order, self._agent_at(path), self._ledger.run.at(path).calls[call].tool)
         )
@@ -271,10 +301,12 @@ class RunWorkflow:
         try:
             report = await self._perform(m.ADVANCE, order, self._options.of_agent(self._agent_at(order.path)))
         except ActivityError as error:
+            self._take_back(order, done=False)
             if not is_cancelled_exception(error):
                 self._failure = _failure_of(error)
             return
-        unchanged = self._ledger.run.seq == order.mark.seq
+        self._take_back(order, done=True)
+        unchanged = self._ledger.run.seq == order.upto.seq
         taken = self._ledger.take(report.facts)
         self._take(report, taken)
         if not taken and unchanged and self._failure is None:  # the next activity would come to the same
@@ -287,15 +319,18 @@ class RunWorkflow:
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
             if not self._may_enter(order.path, call):
+                self._take_back(order, done=False)
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
         except ActivityError as error:
+            self._take_back(order, done=False)
             if _never_entered(error):
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 self._pauses[key] = tried + 1
             return
+        self._take_back(order, done=True)
         self._pauses[key] = 0 if report.facts else tried + 1
         taken = self._ledger.take_body(order.path, call, order.attempt, report.facts, self._now())
         self._take(report, taken)
@@ -318,6 +353,13 @@ class RunWorkflow:
             workflow.logger.warning("Run %s failed: %s: %s", self._id, report.failure.kind, report.failure.message)
             if not taken or status(self._ledger.run) == "exhausted":
                 self._failure = report.failure
+
+    def _must_keep(self) -> bool:
+        """Return True if there are facts that the archive needs now, and that no activity under way writes."""
+        ledger = self._ledger
+        if self._handed is not None and self._wanted <= ledger.mark.seq:
+            return ledger.run.seq > self._handed.seq
+        return bool(ledger.unkept) or (self._unkept_context is not None and ledger.mark.seq > 0)
 
     async def _keep(self) -> None:
         """Write all facts to the archive.
@@ -462,7 +504,7 @@ class RunWorkflow:
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
-        wanted = self._ledger.run.seq
+        wanted = self._wanted = self._ledger.run.seq
         self._news += 1
         await workflow.wait_condition(lambda: self._ledger.mark.seq >= wanted)
 
@@ -538,6 +580,8 @@ class RunWorkflow:
         It returns while the run is working if the workflow continues as new; whoever waits asks again.
         """
         await workflow.wait_condition(self._is_settled)
+        if workflow.info().is_continue_as_new_suggested():  # the server counts updates, too
+            self._news += 1
         return m.to_wire(self._standing())
 
     def _is_settled(self) -> bool:
