@@ -99,6 +99,8 @@ class Order(Message, frozen=True):
     """The request, for the activity that begins a run."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
+    execution: str = ""
+    """The execution of the workflow that has ordered it. A reset makes another one, and repeats the order."""
 
 
 class Failure(Message, frozen=True):
@@ -118,6 +120,8 @@ class Report(Message, frozen=True):
     failure: Failure | None = None
     output: Raw = NOTHING
     """The run's final output, if this part has concluded the run."""
+    execution: str = ""
+    """The execution of the workflow that this was done for. One that finds another's in its history was reset."""
 
 
 class Keeping(Message, frozen=True):
