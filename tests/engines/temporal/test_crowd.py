@@ -15,7 +15,7 @@ from assentry.engines.temporal import Recorded, TemporalRun, TemporalRuns
 from assentry.errors import AlreadyDecided, AssentryError
 from assentry.store import SQLiteStore
 
-from .processes import Place, asked, start
+from .processes import Place, asked, result, start
 
 pytestmark = pytest.mark.temporal
 
@@ -47,7 +47,7 @@ async def test_two_workers_many_runs_and_many_people(place: Place) -> None:
             said = (who.decide(question.id, decision_on(order)[0], by="ann", digest=question.digest) for who in people)
             recorded = await asyncio.gather(*said)  # the same decision, from all of them at the same time
             assert len({each.verdict for each in recorded}) == 1
-            assert (await run.result()).endswith(f"done: pay {order}")
+            assert (await result(run)).endswith(f"done: pay {order}")
             return run
 
     async with asyncio.timeout(150):
@@ -82,7 +82,7 @@ async def test_approve_races_reject_and_edit(place: Place) -> None:
                 for runs, name, decision in (said[n] for n in orders[order % len(orders)])
             ]
             found = await asyncio.gather(*calls, return_exceptions=True)
-            return order, check_race(found, await run.result())
+            return order, check_race(found, await result(run))
 
     async with asyncio.timeout(120):
         won = dict(await asyncio.gather(*(one(order) for order in range(RACES))))
@@ -116,7 +116,7 @@ async def test_the_same_edit_twice_at_once_is_no_error(place: Place) -> None:
     )
     recorded = await asyncio.gather(*edits)
     assert len({(each.by, each.at) for each in recorded}) == 1
-    assert await run.result() == "done: refund 2"
+    assert await result(run) == "done: refund 2"
     again = await runs.decide(question.id, Edit({"order": 2}), by="dan", digest=question.digest)
     assert again.by == recorded[0].by  # the run is over
     with pytest.raises(AlreadyDecided, match=f"edited by {again.by}"):

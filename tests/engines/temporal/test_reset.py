@@ -19,7 +19,7 @@ from assentry.engines.temporal.message import WORKFLOW, Opening, Start, to_wire
 from assentry.errors import Conflict
 from assentry.runtime.value import input_json
 
-from .processes import Place, asked, start
+from .processes import Place, asked, result, start
 
 pytestmark = pytest.mark.temporal
 
@@ -58,12 +58,12 @@ async def test_a_reset_run_runs_no_body_again(place: Place, activity: str) -> No
     run = await start(runs, "refund 1, pay 2")
     question = await asked(run)
     await runs.decide(question.id, Approve(), by="ann", digest=question.digest)
-    assert await run.result() == "done: refund 1 | done: pay 2"
+    assert await result(run) == "done: refund 1 | done: pay 2"
     done, facts = place.done(), await place.facts(run)
 
     again = await reset(runs, run, await before(run, activity))
     with pytest.raises(Conflict, match=r"was reset.* nothing begins again"):
-        await again.result()
+        await result(again)
     assert (await again.standing()).run == run.id  # its own history can be replayed
     assert place.done() == done
     assert await place.facts(run) == facts
@@ -79,7 +79,7 @@ async def test_a_run_that_is_reset_while_it_waits_cannot_be_decided_again(place:
     await place.did("begin hold 2")
     again = await reset(runs, run, await before(run, "assentry_enter"))
     with pytest.raises(Conflict, match="nothing begins again"):
-        await again.result()
+        await result(again)
     assert place.done() == ["begin refund 1", "end refund 1", "begin hold 2"]
 
 
@@ -92,7 +92,7 @@ async def test_a_body_that_goes_on_during_a_reset_is_not_entered_again(place: Pl
     await place.kept(run, "finished")  # the other body has ended
     again = await reset(runs, run, await last_task(run))
     with pytest.raises(Conflict, match="was reset"):
-        await again.result()
+        await result(again)
     assert sorted(place.done()) == ["begin hold 1", "begin pay 2", "end pay 2"]
 
 
@@ -115,9 +115,9 @@ async def test_an_id_that_is_used_twice_is_one_run(place: Place) -> None:
     found = await runs.run("Clerk", "refund 1", id=run.id)
     assert [each.id for each in found.questions] == [question.id]
     await runs.decide(question.id, Approve(), by="ann", digest=question.digest, run=run.id)
-    assert await run.result() == "done: refund 1"
+    assert await result(run) == "done: refund 1"
     over = await start(runs, "refund 1", id=run.id)  # the run is over, and stays what it was
-    assert await over.result() == "done: refund 1"
+    assert await result(over) == "done: refund 1"
     assert (await runs.run("Clerk", "refund 1", id=run.id)).status == "done"
     assert place.done() == ["begin refund 1", "end refund 1"]
 
@@ -127,7 +127,7 @@ async def test_a_second_workflow_for_a_run_that_is_over_is_refused(place: Place)
     runs = await place.runs()
     await place.worker().up()
     run = await start(runs, "pay 1", id="order-" + place.queue)
-    assert await run.result() == "done: pay 1"
+    assert await result(run) == "done: pay 1"
     opening = Start(Opening("Clerk", input_json("pay 1")))
     await runs.client.start_workflow(
         WORKFLOW,
@@ -137,6 +137,6 @@ async def test_a_second_workflow_for_a_run_that_is_over_is_refused(place: Place)
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
     )
     with pytest.raises(Conflict, match="begun twice"):
-        await runs.get(run.id).result()
+        await result(runs.get(run.id))
     assert place.done() == ["begin pay 1", "end pay 1"]
     assert await place.problems(run) == []

@@ -168,7 +168,7 @@ class Recorded(Message, frozen=True):
     shown: str | None = None
 
 
-class Decided(Message, frozen=True):
+class DecisionOutcome(Message, frozen=True):
     """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
 
     recorded: Recorded | None = None

@@ -469,10 +469,10 @@ class RunWorkflow:
                 raise NotPending(f"Question {text.question} is not open any more: the run is over.")
         except NeedsTool:
             if not _repeats(self._ledger.run.decided.get(text.question), text):
-                return m.to_wire(m.Decided(failure=_refused(self._why_not(text))))
+                return m.to_wire(m.DecisionOutcome(failure=_refused(self._why_not(text))))
         except AssentryError as error:
-            return m.to_wire(m.Decided(failure=_refused(error)))
-        return m.to_wire(m.Decided(self._recorded(text.question)))
+            return m.to_wire(m.DecisionOutcome(failure=_refused(error)))
+        return m.to_wire(m.DecisionOutcome(self._recorded(text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
