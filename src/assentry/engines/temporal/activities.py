@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
@@ -16,7 +17,7 @@ from ...errors import AssentryError, Conflict, UnreadableState
 from . import message as m
 from .archive import JournalArchive
 from .slice import NotEntered, Repeatable, Slices, saved_of
-from .workflow import NOT_ENTERED
+from .workflow import NOT_ENTERED, was_reset
 
 BEATS = 3
 """The signs of life within the time after which a worker without any is given up."""
@@ -46,7 +47,10 @@ class RunActivities:
     @activity.defn(name=m.ENTER)
     async def enter(self, order: RawValue) -> RawValue:
         """Take one call through the door: the last look, and the body."""
-        return await _perform(self._slices.perform(m.from_wire(order, m.Order), _now(), _tell))
+        given, execution = m.from_wire(order, m.Order), activity.info().workflow_run_id
+        if given.execution and given.execution != execution:  # the server repeats what had not ended before a reset
+            raise ApplicationError(was_reset(given.run), type=Conflict.__name__, non_retryable=True)
+        return await _perform(self._slices.perform(given, _now(), _tell))
 
     @activity.defn(name=m.DECIDE)
     async def decide(self, order: RawValue) -> RawValue:
@@ -54,7 +58,7 @@ class RunActivities:
         return await _perform(self._slices.decide(m.from_wire(order, m.Order), _now()))
 
     @activity.defn(name=m.KEEP)
-    async def keep(self, order: RawValue) -> None:
+    async def keep(self, order: RawValue) -> RawValue:
         """Write facts to the archive."""
         given = m.from_wire(order, m.Keeping)
         context = None if given.context is None else saved_of(given.context)
@@ -63,6 +67,7 @@ class RunActivities:
                 await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
         except (Conflict, UnreadableState) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
+        return m.to_wire(m.Report(execution=activity.info().workflow_run_id or ""))
 
 
 def _now() -> float:
@@ -73,7 +78,7 @@ def _now() -> float:
 async def _perform(work: Awaitable[m.Report]) -> RawValue:
     async with _alive():
         try:
-            return m.to_wire(await work)
+            return m.to_wire(replace(await work, execution=activity.info().workflow_run_id or ""))
         except NotEntered as error:
             raise ApplicationError(str(error), type=NOT_ENTERED, non_retryable=True) from error.__cause__
         except Repeatable as error:

@@ -294,7 +294,7 @@ class TemporalRuns:
         with _translated(run_id):
             handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
             given = await handle.query("decided", m.to_wire(text), result_type=RawValue, rpc_timeout=self.patience)
-        found = m.from_wire(given, m.Decided)
+        found = m.from_wire(given, m.DecisionOutcome)
         if found.recorded is not None:
             return found.recorded
         failed = found.failure or m.Failure("NotPending", f"Question {text.question} is not open any more.")

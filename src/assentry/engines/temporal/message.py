@@ -116,6 +116,8 @@ class Order(Message, frozen=True):
     """The request, for the activity that begins a run."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
+    execution: str = ""
+    """The execution of the workflow that has ordered it. A reset makes another one, and repeats the order."""
 
     @property
     def upto(self) -> Mark:
@@ -142,6 +144,8 @@ class Report(Message, frozen=True):
     """The run's final output, if this part has concluded the run."""
     limits: Limits | None = None
     """The worker's limits, from the activity that begins a run."""
+    execution: str = ""
+    """The execution of the workflow that this was done for. One that finds another's in its history was reset."""
 
 
 class Keeping(Message, frozen=True):
@@ -188,7 +192,7 @@ class Recorded(Message, frozen=True):
     shown: str | None = None
 
 
-class Decided(Message, frozen=True):
+class DecisionOutcome(Message, frozen=True):
     """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
 
     recorded: Recorded | None = None

@@ -77,6 +77,14 @@ def _details(error: AssentryError) -> dict[str, Any]:
     return {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
 
 
+def was_reset(run_id: str) -> str:
+    """Return the error of a workflow that was reset."""
+    return (
+        f"The workflow of run {run_id!r} was reset. Bodies may have begun after the point that it was reset to. "
+        "Nothing was recorded, and nothing begins again; begin a new run."
+    )
+
+
 @workflow.defn(name=m.WORKFLOW, sandboxed=False)
 class RunWorkflow:
     """One run of an agent. Its id is the run's id."""
@@ -109,6 +117,9 @@ class RunWorkflow:
         """Counts what has happened that may change what is owed."""
         self._failure: m.Failure | None = None
         """The error that holds the run up, until somebody does something."""
+        self._reset = False
+        """True if the history has results that were given to another execution: an operator has reset the workflow."""
+        self._looks = 0
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
@@ -157,6 +168,7 @@ class RunWorkflow:
     async def _drive(self) -> None:
         """Have everything performed that is owed, until the run is over; wait for people and activities in between."""
         while True:
+            self._refuse_reset()
             self._expire()
             before, length = self._news, workflow.info().get_current_history_length()
             leaves = length >= self._limits.events or workflow.info().is_continue_as_new_suggested()
@@ -176,6 +188,17 @@ class RunWorkflow:
                 await self._continue(before)
             else:
                 await self._wait(before)
+
+    def _refuse_reset(self) -> None:
+        """Fail if the workflow was reset: bodies may have begun after the point that it was reset to.
+
+        Until that point the history is repeated as it was. `patched` tells it from what is new, in later replays too.
+        """
+        if not self._reset:
+            return
+        self._looks += 1  # its answer to a name stays what it was first
+        if workflow.patched(f"assentry-reset-{self._looks}"):
+            raise ApplicationError(was_reset(self._id), type=Conflict.__name__, non_retryable=True)
 
     async def _wait(self, before: int) -> None:
         """Wait until something happens, or the next deadline passes."""
@@ -243,6 +266,8 @@ class RunWorkflow:
         if order is None:  # each fact is in one message, and not in one for each activity
             await self._keep()
             order = m.Order(self._id, self._ledger.mark, context=self._context)
+        self._refuse_reset()
+        order = replace(order, execution=workflow.info().run_id)
         for effect, attempt in started:
             self._enter(effect, attempt, order)
         for path, effects in due.items():
@@ -329,6 +354,7 @@ class RunWorkflow:
             if _never_entered(error):
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 self._pauses[key] = tried + 1
+            self._reset = self._reset or _failure_of(error).kind == Conflict.__name__
             return
         self._take_back(order, done=True)
         self._pauses[key] = 0 if report.facts else tried + 1
@@ -340,7 +366,13 @@ class RunWorkflow:
         given = await workflow.execute_activity(
             name, m.to_wire(order), result_type=RawValue, summary=summary, **options
         )
-        return m.from_wire(given, m.Report)
+        return self._noted(m.from_wire(given, m.Report))
+
+    def _noted(self, report: m.Report) -> m.Report:
+        """Note whether a report of the history was given to this execution."""
+        if report.execution and report.execution != workflow.info().run_id:
+            self._reset = True
+        return report
 
     def _take(self, report: m.Report, taken: int) -> None:
         """Take over what a report has besides facts."""
@@ -374,7 +406,7 @@ class RunWorkflow:
             context, self._unkept_context = self._unkept_context, None
             order = m.Keeping(self._id, ledger.mark, facts, upto.head, context)
             try:
-                await workflow.execute_activity(
+                given = await workflow.execute_activity(
                     m.KEEP, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
                 )
             except ActivityError as error:
@@ -384,6 +416,7 @@ class RunWorkflow:
                     raise
                 failed = _failure_of(error)
                 raise ApplicationError(failed.message, type=failed.kind, non_retryable=True) from None
+            self._noted(m.from_wire(given, m.Report))
             ledger.kept(upto)
 
     def _agent_at(self, path: Path) -> str:
@@ -497,10 +530,11 @@ class RunWorkflow:
             if text.question not in self._ledger.run.decided:
                 raise NotPending(f"Question {text.question} is not open any more: the run is over.")
         except NeedsTool:
-            return m.to_wire(m.Decided(failure=_refused(self._why_not(text))))
+            if not _repeats(self._ledger.run.decided.get(text.question), text):
+                return m.to_wire(m.DecisionOutcome(failure=_refused(self._why_not(text))))
         except AssentryError as error:
-            return m.to_wire(m.Decided(failure=_refused(error)))
-        return m.to_wire(m.Decided(self._recorded(text.question)))
+            return m.to_wire(m.DecisionOutcome(failure=_refused(error)))
+        return m.to_wire(m.DecisionOutcome(self._recorded(text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
@@ -631,6 +665,14 @@ def _says(fact: f.AnyFact) -> tuple[Any, ...]:
         verdict_of(fact),
         *(bytes(value) if isinstance(value := getattr(fact, name, None), Raw) else value for name in fields),
     )
+
+
+def _repeats(earlier: f.AnyFact | None, text: m.DecisionText) -> bool:
+    """Return True if a decision that needs the tool is, to the letter, the one that is recorded."""
+    given = decision_from(text.decision)
+    if earlier is None or verdict_of(earlier) != VERDICT_NAMES[type(given)] or text.grant is not None:
+        return False
+    return type(given) is Edit and given.tool is None and bytes(_says(earlier)[1]) == canonical(given.arguments)
 
 
 def _no_tool(state: CallState, name: str) -> Any:
