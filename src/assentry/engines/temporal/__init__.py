@@ -3,17 +3,26 @@
 from .archive import JournalArchive, StoreArchive
 from .client import TemporalRun, TemporalRuns
 from .message import Recorded, Standing, Waiting
+from .object_archive import ObjectArchive
+from .object_storage import FolderStorage, ObjectStorage, ObstoreStorage
 from .options import ActivityOptions
 from .plugin import AssentryPlugin
+from .store_projection import rebuild_projection, rebuild_projections
 
 __all__ = [
     "ActivityOptions",
     "AssentryPlugin",
+    "FolderStorage",
     "JournalArchive",
+    "ObjectArchive",
+    "ObjectStorage",
+    "ObstoreStorage",
     "Recorded",
     "Standing",
     "StoreArchive",
     "TemporalRun",
     "TemporalRuns",
     "Waiting",
+    "rebuild_projection",
+    "rebuild_projections",
 ]

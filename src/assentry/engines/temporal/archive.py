@@ -34,11 +34,20 @@ class JournalArchive(Protocol):
     """A place that keeps the facts of runs."""
 
     async def keep(
-        self, run_id: str, mark: Mark, facts: Sequence[AnyFact], head: str, context: SavedContext | None
+        self,
+        run_id: str,
+        mark: Mark,
+        facts: Sequence[AnyFact],
+        head: str,
+        context: SavedContext | None,
+        *,
+        executions: tuple[str, ...] = (),
     ) -> None:
         """Keep the facts that come after a mark, and the context unless it is None. Keeping twice does no harm.
 
-        `head` is the hash after these facts. Raises `Conflict` if the archive has other facts.
+        `head` is the hash after these facts. `executions` are Temporal's ids of the workflow execution that writes, and
+        of the one that it continues. Raises `Conflict` if the archive has other facts of another execution, or lacks
+        facts before the mark.
         """
 
     async def load(self, run_id: str, mark: Mark) -> Stored:
@@ -46,6 +55,12 @@ class JournalArchive(Protocol):
 
     async def define(self, definitions: Mapping[str, bytes]) -> None:
         """Keep definitions of tools, by their fingerprints, for whoever decides on their calls."""
+
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """Return the definition of a tool; None if there is none."""
+
+    async def newest(self, run_id: str) -> Mark | None:
+        """Return the last mark that was kept of a run, for a run that Temporal has forgotten; None if there is none."""
 
 
 class StoreArchive:
@@ -58,29 +73,40 @@ class StoreArchive:
         self.store = store
 
     async def keep(
-        self, run_id: str, mark: Mark, facts: Sequence[AnyFact], head: str, context: SavedContext | None
+        self,
+        run_id: str,
+        mark: Mark,
+        facts: Sequence[AnyFact],
+        head: str,
+        context: SavedContext | None,
+        *,
+        executions: tuple[str, ...] = (),
     ) -> None:
-        """Append the facts to the run's journal in the store, with the records that follow from them."""
+        """Append the facts to the run's journal in the store, with the records that follow from them.
+
+        A store never takes back a fact, so other facts are a conflict whichever execution wrote them.
+        """
         upto = mark.seq + len(facts)
         for _ in range(TRIES):
-            stored = await self._find(run_id)
+            stored = await self.find(run_id)
             seq = 0 if stored is None else stored.record.seq
             if stored is not None and seq >= min(upto, mark.seq + 1):
                 await self._compare(stored, min(seq, upto), mark, facts, head)
-            if seq >= upto:
+            if seq >= upto and (facts or stored is None or context in (None, stored.context)):
                 return
             if seq < mark.seq:
                 raise Conflict(
                     f"The archive has {seq} facts of run {run_id!r}, and {mark.seq} were kept: some are lost."
                 )
             try:
-                await self.store.append(self._change(run_id, stored, list(facts[seq - mark.seq :]), context))
+                await self.store.append(self.change(run_id, stored, list(facts[seq - mark.seq :]), context))
             except Overtaken:
                 continue
             return
         raise Overtaken(f"Run {run_id!r} is written to faster than it can be kept.")
 
-    async def _find(self, run_id: str) -> Stored | None:
+    async def find(self, run_id: str) -> Stored | None:
+        """Return the run as the store has it; None if it has none."""
         try:
             return await self.store.load(run_id)
         except RunNotFound:
@@ -92,7 +118,7 @@ class StoreArchive:
         if not self.store.keeps_hashes:
             same = list(stored.facts[mark.seq : seq]) == list(facts[: seq - mark.seq])
         elif seq == mark.seq + len(facts):
-            same = await self._hash(stored, seq) == head
+            same = await self.hash_at(stored, seq) == head
         else:
             same = True  # a part was kept; the hash after the rest is compared the next time
         if not same:
@@ -101,14 +127,15 @@ class StoreArchive:
                 "workflow was reset, or begun twice. Nothing was recorded, and nothing begins again."
             )
 
-    async def _hash(self, stored: Stored, seq: int) -> str:
+    async def hash_at(self, stored: Stored, seq: int) -> str:
         """Return the hash of the run's first `seq` facts."""
         if stored.record.seq == seq and stored.head is not None:
             return stored.head.hex()
         found = await self.store.history(stored.record.id, after=seq - 1, limit=1)
         return found[0].hash if found else ""
 
-    def _change(self, run_id: str, stored: Stored | None, facts: list[AnyFact], context: SavedContext | None) -> Change:
+    def change(self, run_id: str, stored: Stored | None, facts: list[AnyFact], context: SavedContext | None) -> Change:
+        """Return the change that appends facts to a run, or begins it, under the engine's lease."""
         now, lease = self.store.clock(), Lease(run_id, ENGINE, 1)
         if stored is None:
             change = anew(run_id, facts, int(now * 1000))
@@ -144,7 +171,7 @@ class StoreArchive:
             raise UnreadableState(
                 f"The archive has {stored.record.seq} facts of run {run_id!r}, not {mark.seq}: some are lost."
             )
-        if self.store.keeps_hashes and await self._hash(stored, mark.seq) != mark.head:
+        if self.store.keeps_hashes and await self.hash_at(stored, mark.seq) != mark.head:
             raise UnreadableState(f"The archive's facts of run {run_id!r} are not those that its workflow recorded.")
         if stored.record.seq == mark.seq:
             return stored
@@ -155,6 +182,15 @@ class StoreArchive:
     async def define(self, definitions: Mapping[str, bytes]) -> None:
         """Keep definitions of tools in the store."""
         await self.store.define(definitions)
+
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """Return the definition of a tool from the store."""
+        return await self.store.definition(fingerprint)
+
+    async def newest(self, run_id: str) -> Mark | None:
+        """Return the mark of all facts that the store has of a run."""
+        stored = await self.find(run_id)
+        return None if stored is None else Mark(stored.record.seq, await self.hash_at(stored, stored.record.seq))
 
 
 def _cut(stored: Stored, seq: int) -> list[AnyFact]:

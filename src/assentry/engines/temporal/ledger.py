@@ -140,11 +140,12 @@ class Ledger:
         del self.unkept[:facts]
         self.mark = upto
 
-    def carry(self, context: ContextText, attributes: bool, executions: int) -> Carried:
+    def carry(self, context: ContextText, attributes: bool, executions: int, projects: bool = False) -> Carried:
         """Return what the next execution of the workflow needs to go on. Everything is in the archive then."""
         at, counting = self._marked, self._counting
         if at is None:
-            return Carried(self.mark, list(self._since), context=context, attributes=attributes, executions=executions)
+            more = {"context": context, "attributes": attributes, "executions": executions, "projects": projects}
+            return Carried(self.mark, list(self._since), **more)  # type: ignore[arg-type]
         before = {seq: fact for seq, fact in counting.items() if seq <= at.seq}
         defined = {seq: fact for seq, fact in before.items() if type(fact) is f.Defined}
         roots = [seq for seq, fact in defined.items() if not fact.path]
@@ -156,7 +157,7 @@ class Ledger:
         )
         numbers = set(snapshot.numbers())
         rows = [(seq, fact) for seq, fact in before.items() if seq in numbers]
-        return Carried(self.mark, list(self._since), snapshot, rows, context, attributes, executions)
+        return Carried(self.mark, list(self._since), snapshot, rows, context, attributes, executions, projects)
 
     @classmethod
     def carried(cls, run_id: str, from_: Carried) -> Ledger:

@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from ...core import facts as f
     from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
-    from ...core.run import CallState, deadline, overdue, owed, questions, status
+    from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
     from ...errors import (
         AlreadyDecided,
@@ -53,6 +53,8 @@ ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
 KEEPING = timedelta(seconds=30)
 """The longest time of one write to the archive."""
+LAST_PROJECTION = timedelta(minutes=1)
+"""The longest time that a run which is over waits for the inbox's store to catch up."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
@@ -96,6 +98,12 @@ class RunWorkflow:
         """The error that holds the run up, until somebody does something."""
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
+        self._projects = carried is not None and carried.projects
+        """True if the inbox's store has to catch up with the archive."""
+        self._projected: tuple[Any, ...] | None = None if carried is not None else ("", ())
+        """What the inbox shows of the run since the last time that its store was told to catch up."""
+        self._behind = False
+        self._projection: asyncio.Task[None] | None = None
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -112,6 +120,7 @@ class RunWorkflow:
             raise
         await workflow.wait_condition(workflow.all_handlers_finished)
         await self._keep()
+        await self._project_last()
         run = self._ledger.run
         if run.closed is not None:
             raise ApplicationError(run.closed.why, type=run.closed.error or "Closed", non_retryable=True)
@@ -131,6 +140,7 @@ class RunWorkflow:
                 self._failure = _failure_of(error)
             else:
                 self._take(report, self._ledger.take(report.facts))
+                self._projects = report.projects
                 if self._ledger.run.began is not None:
                     return
             await self._wait(self._news)
@@ -145,6 +155,7 @@ class RunWorkflow:
             if self._ledger.unkept or self._unkept_context is not None:
                 await self._keep()
             self._show()
+            self._project()
             if self._news > before or self._ledger.unkept:
                 continue
             if self._is_over():
@@ -193,6 +204,7 @@ class RunWorkflow:
             await asyncio.wait(bodies)
         if run.began is not None:
             await self._keep()
+            await self._project_last()
 
     # -- performing ------------------------------------------------------------------------------------
 
@@ -299,7 +311,7 @@ class RunWorkflow:
         while ledger.unkept or (self._unkept_context is not None and ledger.mark.seq):
             facts, here, context = list(ledger.unkept), ledger.here(), self._unkept_context
             self._unkept_context = None
-            order = m.Keeping(self._id, ledger.mark, facts, here.head, context)
+            order = m.Keeping(self._id, ledger.mark, facts, here.head, context, _executions())
             await workflow.execute_local_activity(
                 m.KEEP,
                 m.to_wire(order),
@@ -308,6 +320,49 @@ class RunWorkflow:
                 result_type=RawValue,
             )
             ledger.kept(len(facts), here)
+
+    def _project(self) -> None:
+        """Have the inbox's store catch up, if a question was asked or settled, or the run has come to rest.
+
+        An activity of its own does it, one at a time, for as long as it takes. So a store that is away holds nothing
+        up.
+        """
+        run = self._ledger.run
+        if not self._projects or not self._ledger.mark.seq:
+            return
+        where = status(run)
+        now = (
+            where if where not in UNDER_WAY else "",
+            tuple(each.question.id for _, each in questions(run) if each.question),
+        )
+        if now != self._projected:
+            self._projected, self._behind = now, True
+        if self._behind and self._projection is None:
+            self._projection = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        while self._behind:
+            self._behind = False
+            order = m.Order(self._id, self._ledger.mark)
+            try:
+                await workflow.execute_activity(
+                    m.PROJECT,
+                    m.to_wire(order),
+                    start_to_close_timeout=KEEPING,
+                    retry_policy=SHORTLY,
+                    result_type=RawValue,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("Run %s: the store is behind: %s", self._id, error.cause)
+        self._projection = None
+
+    async def _project_last(self) -> None:
+        """Have the store catch up with the end of the run, and wait for it, but not for ever."""
+        self._project()
+        if self._projection is None:
+            return
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: self._projection is None, timeout=LAST_PROJECTION)
 
     def _agent_at(self, path: Path) -> str:
         """Return the name of the agent that works at a path."""
@@ -325,7 +380,7 @@ class RunWorkflow:
 
     def _continue(self) -> None:
         """Continue with a short history. All is kept, no activity is under way, and no handler."""
-        carried = self._ledger.carry(self._context, self._attributes, self._executions)
+        carried = self._ledger.carry(self._context, self._attributes, self._executions, self._projects)
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
     # -- what people do --------------------------------------------------------------------------------
@@ -487,6 +542,7 @@ class RunWorkflow:
             self._output,
             self._failure,
             self._executions,
+            ledger.mark,
         )
 
     def _show(self) -> None:
@@ -502,6 +558,12 @@ class RunWorkflow:
             workflow.upsert_search_attributes(
                 [STATUS.value_set(where), AGENT.value_set(run.began.agent), TOOLS.value_set(tools)]
             )
+
+
+def _executions() -> tuple[str, ...]:
+    """Return Temporal's ids of this workflow execution, and of the one that it continues."""
+    info = workflow.info()
+    return (info.run_id,) if info.continued_run_id is None else (info.run_id, info.continued_run_id)
 
 
 def _no_tool(state: CallState, name: str) -> Any:
