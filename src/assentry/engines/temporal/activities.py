@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from ...core.facts import AnyFact
-from ...errors import AssentryError, Conflict, UnreadableState
+from ...errors import AssentryError, Conflict, Overtaken, UnreadableState
 from . import message as m
 from .archive import JournalArchive
 from .slice import NotEntered, Repeatable, Slices, saved_of
@@ -84,6 +84,8 @@ def _final(*kinds: type[AssentryError]) -> Iterator[None]:
     """Raise errors of these kinds so that the activity is not attempted again."""
     try:
         yield
+    except Overtaken:
+        raise  # the next attempt may be the first one
     except kinds as error:
         raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 

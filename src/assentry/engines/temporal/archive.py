@@ -17,9 +17,10 @@ from ...core.facts import AnyFact
 from ...core.fold import fold
 from ...core.run import ENDED
 from ...core.snapshot import Snapshot, is_due, mark, take_chapter
-from ...errors import Conflict, Overtaken, RunNotFound, UnreadableState
+from ...errors import Conflict, LeaseLost, Overtaken, RunNotFound, UnreadableState
 from ...store.projection import Projection, anew
 from ...store.record import Change, Lease, SavedContext, Stored
+from ...store.rules import needs_lease
 from ...store.store import Store
 from .message import Mark
 
@@ -100,8 +101,8 @@ class StoreArchive:
                 )
             try:
                 await self.store.append(self.change(run_id, stored, list(facts[seq - mark.seq :]), context))
-            except Overtaken:
-                continue
+            except (Overtaken, LeaseLost):
+                continue  # another attempt of the same write was first, and may have ended the run
             return
         raise Overtaken(f"Run {run_id!r} is written to faster than it can be kept.")
 
@@ -136,13 +137,16 @@ class StoreArchive:
 
     def change(self, run_id: str, stored: Stored | None, facts: list[AnyFact], context: SavedContext | None) -> Change:
         """Return the change that appends facts to a run, or begins it, under the engine's lease."""
-        now, lease = self.store.clock(), Lease(run_id, ENGINE, 1)
+        now = self.store.clock()
         if stored is None:
             change = anew(run_id, facts, int(now * 1000))
-            change.lease, change.hold = lease, FOREVER
+            change.lease, change.hold = Lease(run_id, ENGINE, 1), FOREVER
         else:
-            change = self._next(stored, facts, now)
-            change.lease = None if stored.record.worker is None else lease
+            change, fence = self._next(stored, facts, now), stored.fence or 1
+            if stored.record.worker is not None:
+                change.lease = Lease(run_id, ENGINE, fence)
+            elif needs_lease(change):  # the run had used up its turns, and an error handler concludes it
+                change.lease, change.take, change.hold = Lease(run_id, ENGINE, fence + 1), True, FOREVER
         change.context = context if context != (SavedContext() if stored is None else stored.context) else None
         change.release = change.lease is not None and change.record.status in ENDED
         return change

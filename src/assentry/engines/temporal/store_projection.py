@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ...core.facts import AnyFact
-from ...errors import AssentryError, Conflict, Overtaken, RunNotFound, UnreadableState, UsageError
+from ...errors import AssentryError, Conflict, LeaseLost, Overtaken, RunNotFound, UnreadableState, UsageError
 from ...store.record import Change, Stored
 from ...store.row_codec import START, link, pack
 from ...store.store import Store
@@ -48,8 +48,8 @@ class StoreProjection:
             await self._add_definitions(change)
             try:
                 await self._store.store.append(change)
-            except Overtaken:
-                continue
+            except (Overtaken, LeaseLost):
+                continue  # another attempt was first, and may have ended the run
             return mark.seq - seq
         raise Overtaken(f"Run {run_id!r} is written to faster than its store can catch up.")
 
