@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,14 @@ class MovableStore(SQLiteStore):
     away = False
 
     async def append(self, change: Change) -> None:
-        self._check()
+        self._reach()
         await super().append(change)
 
     async def load(self, run_id: str) -> Stored:
-        self._check()
+        self._reach()
         return await super().load(run_id)
 
-    def _check(self) -> None:
+    def _reach(self) -> None:
         if self.away:
             raise StoreFailed("The database is away.")
 
@@ -68,8 +69,6 @@ class Shop:
 
 async def shown(store: Store, question: str) -> Question:
     """A question of the store's, once the store has caught up."""
-    import asyncio
-
     for _ in range(600):
         found = [each for each in (await store.questions()).items if each.id == question]
         if found:
@@ -150,7 +149,7 @@ async def test_a_store_is_rebuilt_from_archive_and_workflows(temporal: Server, t
     shop, client = Shop(), await temporal.client()
     archive = ObjectArchive(FolderStorage(tmp_path / "objects"))
     queue = "rebuilt"
-    async with SQLiteStore(tmp_path / "inbox.db") as store, SQLiteStore(tmp_path / "new.db") as new:
+    async with SQLiteStore(tmp_path / "inbox.db") as store, SQLiteStore(tmp_path / "new.db") as new:  # noqa: SIM117
         async with working(client, shop.agent(), store, archive=archive, queue=queue) as runs:
             run = await runs.start("Shop", "Nothing came.")
             asked = (await run.settled()).questions[0]
@@ -212,7 +211,7 @@ async def test_two_workers_share_a_folder(temporal: Server, tmp_path: Path) -> N
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         async with (
             working(client, agents, store, archive=archive(), **options) as runs,
-            working(client, agents, store, archive=archive(), **options),
+            working(await temporal.client(), agents, store, archive=archive(), **options),
         ):
             begun = [await runs.start(name, "Go.") for name in names]
             for _ in range(3):

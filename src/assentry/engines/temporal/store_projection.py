@@ -114,12 +114,14 @@ async def _kept(runs: TemporalRuns, archive: JournalArchive, run_id: str) -> m.M
 async def rebuild_projections(
     runs: TemporalRuns, archive: JournalArchive, store: Store
 ) -> AsyncIterator[tuple[str, int | AssentryError]]:
-    """Have a store catch up with all runs that Temporal lists, and yield each run's id and the facts that it lacked.
+    """Have a store catch up with all runs of a task queue, and yield each run's id and the facts that it lacked.
 
+    Temporal lists the runs, those that are over too, until it forgets them. `runs` has the task queue.
     The error of a run that could not be rebuilt is yielded in place of the number, and the others go on.
     """
     seen: set[str] = set()
-    async for found in runs.client.list_workflows(f"WorkflowType = '{m.WORKFLOW}'"):
+    listed = f"WorkflowType = '{m.WORKFLOW}' AND TaskQueue = '{runs.task_queue}'"
+    async for found in runs.client.list_workflows(listed):
         if found.id in seen:
             continue  # an earlier execution of a workflow that continued as new
         seen.add(found.id)
