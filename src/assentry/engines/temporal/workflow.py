@@ -513,7 +513,7 @@ class RunWorkflow:
         """Return where the run stands, and what waits for a person."""
         return m.to_wire(self._standing())
 
-    @workflow.update(name="settled")
+    @workflow.update(name="settled", unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def settled(self) -> RawValue:
         """Wait until the run waits for a person, is over, or cannot go on; then return where it stands."""
         await workflow.wait_condition(self._is_settled)
