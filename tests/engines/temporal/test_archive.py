@@ -27,7 +27,7 @@ from assentry.engines.temporal import (
 )
 from assentry.engines.temporal.chunk import PAGE, folder_of, linked_rows
 from assentry.engines.temporal.message import Mark
-from assentry.engines.temporal.store_projection import OtherFacts, StoreProjection
+from assentry.engines.temporal.store_projection import StoreProjection
 from assentry.errors import Conflict, RunNotFound, StoreFailed, UnreadableState, UsageError
 from assentry.runtime.state import resumption
 from assentry.store import MemoryStore, SavedContext, SQLiteStore
@@ -497,7 +497,7 @@ async def test_a_store_with_other_facts_is_refused(tmp_path: Path, memory: bool)
     async with MemoryStore() if memory else SQLiteStore(tmp_path / "inbox.db") as store:
         wrong = other(facts, 2)
         await StoreArchive(store).keep(run_of(facts), Mark(), wrong[:5], mark_at(wrong, 5).head, None)
-        with pytest.raises(OtherFacts, match="empty store"):
+        with pytest.raises(Conflict, match="empty store"):
             await StoreProjection(archive, store).project(run_of(facts), end)
         assert (await store.record(run_of(facts))).seq == 5
 

@@ -207,7 +207,7 @@ async def test_two_workers_share_a_folder(temporal: Server, tmp_path: Path) -> N
 
     names = [f"order{letter}" for letter in "abcdefgh"]
     agents = [agent(name) for name in names]
-    options: dict[str, Any] = {"queue": queue, "cached": 0}
+    options: dict[str, Any] = {"queue": queue}
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         async with (
             working(client, agents, store, archive=archive(), **options) as runs,

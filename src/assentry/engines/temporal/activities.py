@@ -17,7 +17,7 @@ from ...errors import AssentryError, Conflict, Overtaken, UnreadableState
 from . import message as m
 from .archive import JournalArchive
 from .slice import NotEntered, Repeatable, Slices, saved_of
-from .store_projection import OtherFacts, StoreProjection
+from .store_projection import StoreProjection
 from .workflow import NOT_ENTERED
 
 BEATS = 3
@@ -75,7 +75,7 @@ class RunActivities:
         """Have the inbox's store catch up with the archive."""
         given = m.from_wire(order, m.Order)
         if self._projection is not None:
-            with _final(OtherFacts, UnreadableState):
+            with _final(Conflict, UnreadableState):
                 await self._projection.project(given.run, given.mark)
 
 

@@ -20,10 +20,6 @@ from .client import TemporalRuns
 ADVICE = "A store cannot replace the facts of one run: rebuild all runs in an empty store, for the inbox to read."
 
 
-class OtherFacts(Conflict):
-    """A store has other facts of a run than its archive."""
-
-
 class StoreProjection:
     """Runs of an archive, as a store shows them."""
 
@@ -34,7 +30,7 @@ class StoreProjection:
     async def project(self, run_id: str, mark: m.Mark) -> int:
         """Append the facts up to a mark that the store lacks, and return their number.
 
-        Raises `OtherFacts` if the store has other facts than the archive.
+        Raises `Conflict` if the store has other facts than the archive.
         """
         for _ in range(TRIES):
             stored = await self._store.find(run_id)
@@ -54,14 +50,14 @@ class StoreProjection:
         raise Overtaken(f"Run {run_id!r} is written to faster than its store can catch up.")
 
     async def _compare(self, stored: Stored, seq: int, facts: list[AnyFact]) -> None:
-        """Raise `OtherFacts` unless the store has these facts up to a number."""
+        """Raise `Conflict` unless the store has these facts up to a number."""
         run_id = stored.record.id
         if self._store.store.keeps_hashes:
             same = await self._store.hash_at(stored, seq) == _hash_of(run_id, facts[:seq])
         else:
             same = list(stored.facts[:seq]) == list(facts[:seq])
         if not same:
-            raise OtherFacts(f"The store has other facts of run {run_id!r} than its archive. {ADVICE}")
+            raise Conflict(f"The store has other facts of run {run_id!r} than its archive. {ADVICE}")
 
     async def _add_definitions(self, change: Change) -> None:
         """Add the definitions of the tools that the change's questions are about."""
