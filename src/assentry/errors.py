@@ -29,6 +29,7 @@
     │   ├── RunBusy              a run that another driver holds
     │   ├── Overtaken            a run that another writer has changed meanwhile
     │   ├── LeaseLost            a run that another driver has taken over
+    │   ├── RunElsewhere         a run whose authority is an engine that this process has no way to
     │   ├── PatchRefused         a patch that does not fit the files as they are
     │   ├── NotAsShown           something that is not as the person was shown, found before anything was done
     │   └── DefinitionChanged    a tool that has changed since the question was asked
@@ -59,6 +60,7 @@
         ├── AgentFailed          an agent used as a tool that gave no output
         ├── ToolTimedOut         a tool that took longer than it may
         ├── OutcomeUnknown       a tool that cannot know if its effect happened
+        ├── EngineFailed         an engine, such as Temporal, that did not answer
         ├── SessionFailed
         └── StoreFailed
 
@@ -229,6 +231,10 @@ class Overtaken(Conflict):
 
 class LeaseLost(Conflict):
     """Somebody else has taken over the run; facts that were not written are not part of it."""
+
+
+class RunElsewhere(Conflict):
+    """The run's authority is an engine, such as Temporal, and this process has no way to it."""
 
 
 class PatchRefused(Conflict):
@@ -413,6 +419,10 @@ class OutcomeUnknown(Upstream):
     Raise it in a tool's body, for example when the connection is lost in the middle of a request. The call is then in
     doubt: it is settled by the tool's probe, repeated if the tool is idempotent, or else put to a person.
     """
+
+
+class EngineFailed(Upstream):
+    """The engine that drives the run did not answer."""
 
 
 class SessionFailed(Upstream):

@@ -27,8 +27,10 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-EXAMPLES = [each for each in sorted(ROOT.glob("examples/*.py")) if each.name != "inbox.py"]
-"""The examples that come to an end by themselves; `test_inbox_demo` has the other."""
+APART = ("inbox.py", "temporal_shop.py")
+"""The examples with tests of their own: `test_inbox_demo`, and `engines/temporal/test_demo`."""
+EXAMPLES = [each for each in sorted(ROOT.glob("examples/*.py")) if each.name not in APART]
+"""The examples that come to an end by themselves."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ from .question import action_digest, limit_of, too_large
 from .terms import GrantTerms, terms_from
 
 Verdict = f.Approved | f.Refused | f.Finished | f.Answered
-_NAMES: dict[type, f.Verdict] = {Approve: "approve", Edit: "edit", Reject: "reject", Respond: "respond"}
+VERDICT_NAMES: dict[type, f.Verdict] = {Approve: "approve", Edit: "edit", Reject: "reject", Respond: "respond"}
 FOR_ALWAYS = GrantTerms()
 _PAST: dict[f.Verdict, str] = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
 
@@ -148,7 +148,7 @@ def _check_open(
     """Raise an error unless the question is open, its deadline has not passed, and it allows the decision."""
     if root.closed is not None or any(root.at(path[:n]).closed is not None for n in range(1, len(path) + 1)):
         raise NotPending(f"Question {asked.id} is not open any more: the run, or the agent it is of, has failed.")
-    verdict, allowed = _NAMES[type(decision)], state.allowed()
+    verdict, allowed = VERDICT_NAMES[type(decision)], state.allowed()
     if verdict not in allowed:
         fits = ", ".join(allowed)
         raise InvalidDecision(f"{verdict!r} does not answer question {asked.id}; it can be answered by: {fits}.")
@@ -267,12 +267,17 @@ def _check_repeated(
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
     if not _repeats(decision, earlier, state, tool_of, limit_of(root)):
-        by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
-        at = (root.began.at if root.began is not None else 0) + earlier.at
-        when = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)).isoformat(" ", "seconds")
-        raise AlreadyDecided(
-            f"Question {question_id} was {_PAST[verdict]} by {by} already, at {when}.", by=by, verdict=verdict, at=at
-        )
+        raise already_decided(root, question_id, earlier)
+
+
+def already_decided(root: Run, question_id: str, earlier: f.CallFact) -> AlreadyDecided:
+    """Return the error of a decision on a question that has another one, which says who decided what and when."""
+    by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
+    at = (root.began.at if root.began is not None else 0) + earlier.at
+    when = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)).isoformat(" ", "seconds")
+    return AlreadyDecided(
+        f"Question {question_id} was {_PAST[verdict]} by {by} already, at {when}.", by=by, verdict=verdict, at=at
+    )
 
 
 def _repeats(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf, limit: int) -> bool:

@@ -25,6 +25,7 @@ from . import (
     questions,
     runs,
     serve,
+    temporal,
     tokens,
     users,
     webhooks,
@@ -36,6 +37,7 @@ from .write import say
 ADDRESS = "ASSENTRY_STORE"
 SERVER = "ASSENTRY_SERVER"
 TOKEN = "ASSENTRY_TOKEN"
+ENGINE = "ASSENTRY_TEMPORAL"
 URL = f"sqlite:///file.db, the path of an SQLite file, or postgresql://...; ${ADDRESS} if left out"
 LISTS = ("questions", "runs", "grants", "users", "tokens", "webhooks")
 """The commands that list without a further word."""
@@ -103,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     _worker(rooms)
     _database(_choices(rooms.add_parser("db", help="the database of a store")))
     _serve(rooms)
+    _temporal(_choices(rooms.add_parser("temporal", help="runs on a Temporal cluster")))
     _runs(_choices(rooms.add_parser("runs", help="the runs of a store")))
     _questions(_choices(rooms.add_parser("questions", help="what people are asked")))
     _decisions(rooms)
@@ -166,6 +169,27 @@ def _serve(to: Any) -> None:
     proxy = "believe the X-Forwarded- headers of a proxy at this address or network; may be given more than once"
     made.add_argument("--behind-proxy", type=network, action="append", default=[], metavar="ADDRESS", help=proxy)
     made.add_argument("--verbose", action="store_true", help="log more, such as every request")
+    _reaching_temporal(made)
+
+
+def _reaching_temporal(made: argparse.ArgumentParser) -> None:
+    help = f"the Temporal server of runs that are workflows: HOST:PORT or HOST:PORT/NAMESPACE; ${ENGINE}"
+    made.add_argument("--temporal", metavar="ADDRESS", default=os.environ.get(ENGINE), help=help)
+
+
+def _temporal(to: Any) -> None:
+    address = f"HOST:PORT or HOST:PORT/NAMESPACE; ${ENGINE}, or Temporal's own settings, if left out"
+    work = _stored(to, "worker", temporal.work, "run agents as workflows until stopped")
+    work.add_argument("agents", metavar="MODULE:NAME", help="an AssentryPlugin, an AgentRegistry, an Agent, or a list")
+    work.add_argument("--task-queue", default="assentry", metavar="NAME", help="the task queue (assentry)")
+    work.add_argument("--concurrency", type=int, default=100, metavar="N", help="how many activities at once (100)")
+    work.add_argument("--drain", type=duration, default=20.0, metavar="TIME", help="time for activities to end (20s)")
+    beat = "the time after which a worker without a sign of life is given up (30s)"
+    work.add_argument("--heartbeat", type=duration, default=30.0, metavar="TIME", help=beat)
+    work.add_argument("--verbose", action="store_true", help="log more")
+    setup = _command(to, "setup", temporal.set_up, "register the search attributes of runs", url=False)
+    for made in (work, setup):
+        made.add_argument("--address", metavar="ADDRESS", default=os.environ.get(ENGINE), help=address)
 
 
 def _database(to: Any) -> None:
@@ -242,6 +266,7 @@ def _deciding(made: argparse.ArgumentParser, *, by_required: bool = False) -> No
     made.add_argument("--by", metavar="NAME", help=f"who decides{login}; not with a server, whose token says it")
     made.add_argument("--digest", metavar="D", help="of the question as it was shown to whoever decides")
     made.set_defaults(by_required=by_required)
+    _reaching_temporal(made)
     _json(made)
 
 
@@ -267,6 +292,7 @@ def _grants(to: Any) -> None:
     give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
     _deciding(give)
     revoke = _remote(_stored(to, "revoke", grants.revoke_named_grant, "revoke a grant; it decides no later calls"))
+    _reaching_temporal(revoke)
     revoke.add_argument("grant", metavar="GRANT")
     revoke.add_argument("--by", metavar="NAME", help="who revokes it; your login name if left out")
     revoke.set_defaults(by_required=False)

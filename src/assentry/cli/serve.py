@@ -14,6 +14,7 @@ from ..core.wording import install_hint
 from ..errors import UsageError
 from ..inbox import app
 from ..store.open import open_store
+from .temporal import attach_engine
 from .write import say
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ async def serve(options: Namespace) -> int:
     """Serve the inbox until a signal comes."""
     sys.setswitchinterval(SWITCH)
     async with open_store(options.url) as store:
+        await attach_engine(store, options.temporal)
         made = app(store)
         await _say_who_can_sign_in(store)
         server, place = _server(made, options), _listening(options.host, options.port)

@@ -20,6 +20,7 @@ from ..store.filter import Filter
 from ..store.open import open_store
 from ..store.record import Entry, GrantRecord, Page, Question, RunRecord
 from ..store.store import find_successor
+from .temporal import attach_engine
 
 if TYPE_CHECKING:
     from ..store.sql.store import SQLStore
@@ -71,6 +72,7 @@ async def source(options: Namespace) -> AsyncIterator[Source]:
     """Open the store or the server that the options name."""
     if options.server is None:
         async with open_store(options.url, create=False) as store:
+            await attach_engine(store, getattr(options, "temporal", None))
             yield StoreSource(store)
     else:
         async with server(options) as there:

@@ -35,6 +35,7 @@ from ..errors import (
     ContextMissing,
     InvalidInput,
     Overtaken,
+    RunElsewhere,
     RunFinished,
     SessionFailed,
     SessionMissing,
@@ -283,6 +284,11 @@ def _check_place(began: f.Began, place: RunPlace, live: bool) -> None:
         raise UsageError("A run keeps the provider's conversation that it began with; leave the ids out on resume.")
     if live and began.conversation:
         raise UsageError("The provider keeps the conversation of this run as text, so it cannot go on live.")
+    if began.engine != place.engine:
+        raise RunElsewhere(
+            f"This run is {'a workflow on ' + began.engine if began.engine else 'of no engine'}; it goes on there, and "
+            "not here."
+        )
     if began.stored and place.store is None:
         raise UsageError("This run lives in a store; give it: Runner.run(..., store=...).")
     if place.store is not None and not began.stored:

@@ -54,6 +54,12 @@ def first_change(
     return anew(run, [*first_facts(template, run, now, [said], by=by, stored=True)], now)
 
 
+def engine_of(agent: AgentRecord) -> str | None:
+    """Return the engine that runs an agent, as its worker has announced it; None if workers of the store do."""
+    template = _template(agent)
+    return template.engine if template is not None else None
+
+
 def is_readable(agent: AgentRecord) -> bool:
     """Return True if runs can be started from what a worker has announced of an agent."""
     return _template(agent) is not None

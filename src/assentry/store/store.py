@@ -36,15 +36,21 @@ from ..errors import (
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
+    InvalidInput,
     NotPending,
     Overtaken,
+    QuestionNotFound,
+    RunElsewhere,
     RunFinished,
     RunNotFound,
+    StoreFailed,
     UnreadableState,
     UsageError,
 )
+from ..ids import run_of_question
 from .chain import ExactJournal
 from .comparing import check_it_was_asked, differences, kept_tool, records_of
+from .engine import RecordedByEngine, RunEngine, await_copy
 from .filter import Filter, checked_search, equal, page_start
 from .news import News, Tally
 from .outbox import Outbox
@@ -63,7 +69,7 @@ from .record import (
     check_seconds,
 )
 from .rules import is_lost
-from .starting import first_change, is_same_order, keyed_run
+from .starting import engine_of, first_change, is_same_order, keyed_run
 
 T = TypeVar("T")
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
@@ -84,6 +90,9 @@ class Store(ABC):
     A store that cannot be reached, is full or is damaged raises `StoreFailed`. Nothing was written then,
     unless the error says that the outcome is unknown.
     """
+
+    engine: RunEngine | None = None
+    """The way to the engine of the runs that this store only has a copy of; None if there is none."""
 
     keeps_hashes: ClassVar[bool] = True
     """True if the journal rows are hashed and chained. False for a store whose rows nobody else can change."""
@@ -260,9 +269,11 @@ class Store(ABC):
         """
         checked_name(by)
         run_id = None if key is None else keyed_run(by, key)
+        known = {each.name: each for each in await self.agents()}
+        if agent in known and engine_of(known[agent]) is not None:
+            return await self._start_elsewhere(agent, input, by, run_id)
         if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
             return earlier
-        known = {each.name: each for each in await self.agents()}
         change = first_change(agent, known, input, by, int(self.clock() * 1000), run_id)
         try:
             await self.append(change)
@@ -272,6 +283,19 @@ class Store(ABC):
                 raise
             return earlier
         return change.record
+
+    async def _start_elsewhere(self, agent: str, input: str, by: str, run_id: str | None) -> RunRecord:
+        """Have an engine start a run, and return the record of the store's copy, or what it will begin with."""
+        if self.engine is None:
+            raise RunElsewhere(f"Agent {agent!r} runs on an engine, to which this process has no way.")
+        if type(input) is not str or not input.strip() or not holds(input):
+            raise InvalidInput(f"Input is text that is not empty, got {input!r:.80}.")
+        if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
+            return earlier
+        run = await self.engine.start(agent, input, id=run_id, started_by=by)
+        now = int(self.clock() * 1000)
+        begun = RunRecord(id=run.id, agent=agent, status="working", seq=0, began=now, changed=now, started_by=by)
+        return await await_copy(self, run.id, 1) or begun
 
     async def _started(self, run_id: str, agent: str, input: str) -> RunRecord | None:
         """Return the run that was started with a key before; raise `Conflict` if it was another request."""
@@ -528,7 +552,9 @@ class Store(ABC):
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
         decider_from(by)
-        shown = known if known is not None and known.id == question_id else await self.question(question_id)
+        shown = known if known is not None and known.id == question_id else await self._asked(question_id)
+        if shown is None:
+            return await self._decide_elsewhere(question_id, given, by, digest, grant, None)
         asked: list[Question | None] = []
 
         def choose(run: Run) -> list[tuple[str, Decision, str]]:
@@ -540,9 +566,57 @@ class Store(ABC):
             asked.append(found)
             return [(question_id, given, digest)]
 
-        stored = await self._record_decisions(shown.run, choose, by, grant)
+        try:
+            stored = await self._record_decisions(shown.run, choose, by, grant)
+        except RunElsewhere:
+            return await self._decide_elsewhere(question_id, given, by, digest, grant, shown)
         # The decision is written. A read that failed now would hide that from the caller.
         return _settled(shown, asked[-1], stored), stored
+
+    async def _asked(self, question_id: str) -> Question | None:
+        """Return a question; None if only an engine may know it, since the store's copy may be behind."""
+        try:
+            return await self.question(question_id)
+        except QuestionNotFound:
+            if self.engine is None:
+                raise
+            return None
+
+    async def _decide_elsewhere(
+        self, question_id: str, given: Decision, by: str | Decider, digest: str, grant: Any, shown: Question | None
+    ) -> tuple[Question, Stored]:
+        """Have the engine of a run record a decision; return the question and the store's copy of the run after it."""
+        engine = self._engine()
+        done = await engine.decide(
+            question_id, given, by=by, digest=digest, grant=grant, run=None if shown is None else shown.run
+        )
+        run = shown.run if shown is not None else run_of_question(question_id)
+        if await await_copy(self, run, done.seq) is not None:
+            return await self.question(question_id), await self.load(run)
+        if shown is None:
+            error = StoreFailed("The decision is recorded, and the store's copy of the run is behind; look again.")
+            error.unknown = True
+            raise error
+        settled = replace(shown, verdict=done.verdict, by=done.by, decided=done.at, shown=done.shown)
+        return settled, await self.load(run)
+
+    def _engine(self) -> RunEngine:
+        if self.engine is None:
+            raise RunElsewhere(
+                "This run is a workflow of another engine, which alone can record this; the store has a copy. Give the "
+                "inbox the way to it: assentry serve --temporal ADDRESS."
+            )
+        return self.engine
+
+    async def _tell(
+        self, run_id: str, make: Make, elsewhere: Callable[[RunEngine], Awaitable[RecordedByEngine]]
+    ) -> None:
+        """Record facts in a run, here or, if an engine is the authority on it, there."""
+        try:
+            await self._record(run_id, make)
+        except RunElsewhere:
+            done = await elsewhere(self._engine())
+            await await_copy(self, run_id, done.seq)
 
     async def decide_all(
         self,
@@ -623,7 +697,7 @@ class Store(ABC):
                 raise GrantNotFound(f"Run {run.id!r} has no grant {grant_id!r:.80}; see store.grants(run=...).")
             return [f.Revoked(grant_id, by, at=at)]
 
-        await self._record(run, facts)
+        await self._tell(run, facts, lambda engine: engine.revoke(grant_id, by=by, run=run))
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
         """Cancel a run: nothing new starts until `resume`. A driver notices at its next write."""
@@ -632,7 +706,7 @@ class Store(ABC):
         def facts(run: Run, at: int) -> list[AnyFact]:
             return [] if run.cancelled is not None else [f.Cancelled(by, why, at=at)]
 
-        await self._record(run_id, facts)
+        await self._tell(run_id, facts, lambda engine: engine.cancel(run_id, by=by, why=why))
 
     async def resume(self, run_id: str, *, by: str) -> None:
         """Resume a cancelled run."""
@@ -641,7 +715,7 @@ class Store(ABC):
         def facts(run: Run, at: int) -> list[AnyFact]:
             return [] if run.cancelled is None else [f.Resumed(by, at=at)]
 
-        await self._record(run_id, facts)
+        await self._tell(run_id, facts, lambda engine: engine.resume(run_id, by=by))
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
         """Add a user message to a run. The model gets the message after the outputs of the open calls."""
@@ -650,7 +724,8 @@ class Store(ABC):
         if type(input) is not str or not input or not holds(input):
             raise UsageError(f"Input is text that is not empty, got {input!r:.80}.")
         said = Raw(encode([{"role": "user", "content": input}]))
-        await self._record(run_id, lambda run, at: [f.Said(said, by, at=at)])
+        made: Make = lambda run, at: [f.Said(said, by, at=at)]  # noqa: E731
+        await self._tell(run_id, made, lambda engine: engine.say(run_id, input, by=by))
 
     async def witness(self, run_id: str, facts: Iterable[f.Witnessed]) -> None:
         """Record late results, which no longer count, as evidence."""
@@ -769,6 +844,8 @@ class Store(ABC):
             raise RunFinished(f"Run {run_id!r} was erased.")
         run = stored.run(talks=False)
         assert run.began is not None
+        if run.began.engine is not None:
+            raise RunElsewhere(f"Run {run_id!r} is a workflow on {run.began.engine}, which alone can change it.")
         projection = Projection()
         given = make(run, max(0, int(self.clock() * 1000) - run.began.at))
         facts = given if isinstance(given, list) else await given

@@ -63,14 +63,11 @@ def mark_at(facts: list[AnyFact], seq: int) -> Mark:
 
 
 async def keep(
-    archive: JournalArchive, facts: list[AnyFact], start: int, stop: int, by: str = "", context: Any = None
+    archive: JournalArchive, facts: list[AnyFact], start: int, stop: int, context: SavedContext | None = None
 ) -> Mark:
     """Keep the facts from one number to another, and return the mark after them."""
     after = mark_at(facts, stop)
-    executions = (by,) if by else ()
-    await archive.keep(
-        run_of(facts), mark_at(facts, start), facts[start:stop], after.head, context, executions=executions
-    )
+    await archive.keep(run_of(facts), mark_at(facts, start), facts[start:stop], after.head, context)
     return after
 
 
@@ -117,9 +114,9 @@ async def test_facts_that_were_kept_are_loaded(archive: JournalArchive) -> None:
 async def test_keeping_twice_does_no_harm(archive: JournalArchive) -> None:
     facts = await journal()
     for _ in range(2):
-        await keep(archive, facts, 0, 3, "one")
+        await keep(archive, facts, 0, 3)
     for _ in range(2):
-        end = await keep(archive, facts, 3, len(facts), "one")
+        end = await keep(archive, facts, 3, len(facts))
     assert list((await archive.load(run_of(facts), end)).facts) == facts
 
 
@@ -131,20 +128,20 @@ async def test_the_rest_is_kept_after_a_part_was(archive: JournalArchive) -> Non
     assert list((await archive.load(run_of(facts), end)).facts) == facts
 
 
-async def test_other_facts_of_another_execution_are_a_conflict(archive: JournalArchive) -> None:
+async def test_other_facts_are_a_conflict(archive: JournalArchive) -> None:
     facts = await journal()
-    await keep(archive, facts, 0, 3, "one")
-    end = await keep(archive, facts, 3, 6, "one")
+    await keep(archive, facts, 0, 3)
+    end = await keep(archive, facts, 3, 6)
     with pytest.raises(Conflict, match="from fact 4 on"):
-        await keep(archive, other(facts, 5), 3, 6, "two")
+        await keep(archive, other(facts, 5), 3, 6)
     assert list((await archive.load(run_of(facts), end)).facts) == facts[:6]
 
 
 async def test_a_second_workflow_with_the_same_id_is_a_conflict(archive: JournalArchive) -> None:
     facts = await journal()
-    await keep(archive, facts, 0, 3, "one")
+    await keep(archive, facts, 0, 3)
     with pytest.raises(Conflict, match="from fact 1 on"):
-        await keep(archive, other(facts, 1), 0, 3, "two")
+        await keep(archive, other(facts, 1), 0, 3)
 
 
 async def test_facts_before_the_mark_that_are_lost_are_a_conflict(archive: JournalArchive) -> None:
@@ -183,9 +180,9 @@ async def test_large_payloads_are_kept(archive: JournalArchive) -> None:
 
 async def test_of_two_writers_at_once_with_other_facts_one_wins(archive: JournalArchive) -> None:
     facts = await journal()
-    await keep(archive, facts, 0, 3, "one")
+    await keep(archive, facts, 0, 3)
     rivals = [facts, other(facts, 4), other(facts, 5), other(facts, 6)]
-    each = (keep(archive, rival, 3, 6, str(number)) for number, rival in enumerate(rivals))
+    each = (keep(archive, rival, 3, 6) for rival in rivals)
     results = await asyncio.gather(*each, return_exceptions=True)
     won = [number for number, result in enumerate(results) if isinstance(result, Mark)]
     assert len(won) == 1
@@ -196,7 +193,7 @@ async def test_of_two_writers_at_once_with_other_facts_one_wins(archive: Journal
 
 async def test_of_two_writers_at_once_with_the_same_facts_both_succeed(archive: JournalArchive) -> None:
     facts = await journal()
-    marks = await asyncio.gather(*(keep(archive, facts, 0, len(facts), by) for by in ("one", "one", "two")))
+    marks = await asyncio.gather(*(keep(archive, facts, 0, len(facts)) for _ in range(3)))
     assert list((await archive.load(run_of(facts), marks[0])).facts) == facts
 
 
@@ -280,40 +277,17 @@ async def kept_singly(storage: ObjectStorage, facts: list[AnyFact]) -> Mark:
     """Keep each fact with a write of its own."""
     archive, run, end = ObjectArchive(storage), run_of(facts), Mark()
     for seq, head in linked_rows(run, Mark(), facts)[1].items():
-        await archive.keep(run, end, facts[seq - 1 : seq], head, None, executions=("one",))
+        await archive.keep(run, end, facts[seq - 1 : seq], head, None)
         end = Mark(seq, head)
     return end
 
 
-async def test_a_task_that_was_given_up_may_be_performed_again_with_other_facts() -> None:
-    facts, storage = await journal(), Counted()
-    again, archive = other(facts, 5), ObjectArchive(storage)
-    await keep(archive, facts, 0, 3, "one")
-    await keep(archive, facts, 3, 6, "one")  # its worker dies before the server hears of it
-    await keep(archive, again, 3, 7, "one")
-    end = await keep(archive, again, 7, 8, "one")
-    await keep(archive, facts, 3, 7, "one")  # the worker was only slow; nobody refers to what it writes now
-    assert list((await ObjectArchive(storage).load(run_of(facts), end)).facts) == again[:8]
-    with pytest.raises(Conflict):
-        await keep(archive, other(facts, 4), 3, 6, "two")
-
-
-async def test_an_execution_goes_on_where_the_one_that_it_continues_was_given_up() -> None:
-    facts, archive = await journal(), ObjectArchive(Counted())
-    mark = await keep(archive, facts, 0, 3, "one")
-    await keep(archive, facts, 3, 6, "one")
-    again = other(facts, 4)
-    end = mark_at(again, 6)
-    await archive.keep(run_of(facts), mark, again[3:6], end.head, None, executions=("two", "one"))
-    assert list((await archive.load(run_of(facts), end)).facts) == again[:6]
-
-
 async def test_a_claim_without_its_chunk_is_written_again() -> None:
     facts, storage = await journal(), Counted()
-    await keep(ObjectArchive(storage), facts, 0, 3, "one")
+    await keep(ObjectArchive(storage), facts, 0, 3)
     for key in [key for key in storage.objects if key.endswith(".chunk")]:
         del storage.objects[key]  # the process died between the two writes
-    end = await keep(ObjectArchive(storage), facts, 0, 3, "one")
+    end = await keep(ObjectArchive(storage), facts, 0, 3)
     assert list((await ObjectArchive(storage).load(run_of(facts), end)).facts) == facts[:3]
 
 

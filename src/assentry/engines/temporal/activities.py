@@ -66,9 +66,8 @@ class RunActivities:
         given = m.from_wire(order, m.Keeping)
         context = None if given.context is None else saved_of(given.context)
         with _final(Conflict, UnreadableState):
-            await self._archive.keep(
-                given.run, given.mark, given.facts, given.head, context, executions=given.executions
-            )
+            async with _alive():
+                await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
 
     @activity.defn(name=m.PROJECT)
     async def project(self, order: RawValue) -> None:
@@ -76,7 +75,8 @@ class RunActivities:
         given = m.from_wire(order, m.Order)
         if self._projection is not None:
             with _final(Conflict, UnreadableState):
-                await self._projection.project(given.run, given.mark)
+                async with _alive():
+                    await self._projection.project(given.run, given.mark)
 
 
 @contextmanager

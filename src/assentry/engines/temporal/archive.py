@@ -20,6 +20,7 @@ from ...core.snapshot import Snapshot, is_due, mark, take_chapter
 from ...errors import Conflict, LeaseLost, Overtaken, RunNotFound, UnreadableState
 from ...store.projection import Projection, anew
 from ...store.record import Change, Lease, SavedContext, Stored
+from ...store.row_codec import START, link, pack
 from ...store.rules import needs_lease
 from ...store.store import Store
 from .message import Mark
@@ -35,20 +36,12 @@ class JournalArchive(Protocol):
     """A place that keeps the facts of runs."""
 
     async def keep(
-        self,
-        run_id: str,
-        mark: Mark,
-        facts: Sequence[AnyFact],
-        head: str,
-        context: SavedContext | None,
-        *,
-        executions: tuple[str, ...] = (),
+        self, run_id: str, mark: Mark, facts: Sequence[AnyFact], head: str, context: SavedContext | None
     ) -> None:
         """Keep the facts that come after a mark, and the context unless it is None. Keeping twice does no harm.
 
-        `head` is the hash after these facts. `executions` are Temporal's ids of the workflow execution that writes, and
-        of the one that it continues. Raises `Conflict` if the archive has other facts of another execution, or lacks
-        facts before the mark.
+        `head` is the hash after these facts. Raises `Conflict` if the archive has other facts, or lacks facts before
+        the mark.
         """
 
     async def load(self, run_id: str, mark: Mark) -> Stored:
@@ -74,25 +67,15 @@ class StoreArchive:
         self.store = store
 
     async def keep(
-        self,
-        run_id: str,
-        mark: Mark,
-        facts: Sequence[AnyFact],
-        head: str,
-        context: SavedContext | None,
-        *,
-        executions: tuple[str, ...] = (),
+        self, run_id: str, mark: Mark, facts: Sequence[AnyFact], head: str, context: SavedContext | None
     ) -> None:
-        """Append the facts to the run's journal in the store, with the records that follow from them.
-
-        A store never takes back a fact, so other facts are a conflict whichever execution wrote them.
-        """
+        """Append the facts to the run's journal in the store, with the records that follow from them."""
         upto = mark.seq + len(facts)
         for _ in range(TRIES):
             stored = await self.find(run_id)
             seq = 0 if stored is None else stored.record.seq
-            if stored is not None and seq >= min(upto, mark.seq + 1):
-                await self._compare(stored, min(seq, upto), mark, facts, head)
+            if stored is not None and seq >= mark.seq:
+                await self._compare(stored, min(seq, upto), mark, facts)
             if seq >= upto and (facts or stored is None or context in (None, stored.context)):
                 return
             if seq < mark.seq:
@@ -113,15 +96,13 @@ class StoreArchive:
         except RunNotFound:
             return None
 
-    async def _compare(self, stored: Stored, seq: int, mark: Mark, facts: Sequence[AnyFact], head: str) -> None:
+    async def _compare(self, stored: Stored, seq: int, mark: Mark, facts: Sequence[AnyFact]) -> None:
         """Raise `Conflict` unless the store has the workflow's own facts up to a number."""
-        run_id = stored.record.id
-        if not self.store.keeps_hashes:
-            same = list(stored.facts[mark.seq : seq]) == list(facts[: seq - mark.seq])
-        elif seq == mark.seq + len(facts):
-            same = await self.hash_at(stored, seq) == head
+        run_id, known = stored.record.id, facts[: seq - mark.seq]
+        if self.store.keeps_hashes:
+            same = await self.hash_at(stored, seq) == linked_hash(run_id, mark, known)
         else:
-            same = True  # a part was kept; the hash after the rest is compared the next time
+            same = list(stored.facts[mark.seq : seq]) == list(known)
         if not same:
             raise Conflict(
                 f"The archive has other facts of run {run_id!r} than its workflow, from fact {mark.seq + 1} on. The "
@@ -195,6 +176,14 @@ class StoreArchive:
         """Return the mark of all facts that the store has of a run."""
         stored = await self.find(run_id)
         return None if stored is None else Mark(stored.record.seq, await self.hash_at(stored, stored.record.seq))
+
+
+def linked_hash(run_id: str, mark: Mark, facts: Sequence[AnyFact]) -> str:
+    """Return the hash of all facts up to a mark and of these after it."""
+    head = bytes.fromhex(mark.head) if mark.head else START
+    for seq, fact in enumerate(facts, mark.seq + 1):
+        head = link(head, run_id, seq, pack(fact)[0])
+    return head.hex()
 
 
 def _cut(stored: Stored, seq: int) -> list[AnyFact]:

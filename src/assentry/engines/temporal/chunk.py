@@ -4,7 +4,7 @@
 |---|---|---|
 | chunk | the facts of one write, and the index: the last page, and the chunks since | the mark after its facts |
 | page | the facts of 32 chunks again, and the pages before | the mark after its facts |
-| claim | the mark that a writer went on to | the number of facts before, so there is one writer |
+| claim | the mark that a writer went on to | the number of facts before, so that one writer goes on |
 
 A mark's hash covers all facts up to it. So whatever object has a mark's name leads to the same facts, a copy can be
 kept for good, and an object that was changed is noticed. A chunk of more than 64 KB is not copied into its page, which
@@ -83,15 +83,6 @@ class ChunkPage(Struct, frozen=True, array_like=True):
     parts: tuple[ChunkRows, ...]
     pages: tuple[ChunkRef, ...] = ()
     """All pages before."""
-
-
-class ChunkClaim(Struct, frozen=True, omit_defaults=True):
-    """The proof that a writer was the first to go on from a number of facts."""
-
-    seq: int
-    head: str
-    execution: str = ""
-    """The workflow execution that wrote it."""
 
 
 def ref_of(mark: Mark) -> ChunkRef:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import msgspec
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -28,20 +28,19 @@ from ... import errors
 from ...approval.decision import Decider, Decision, checked_name, decider_from, decision_from
 from ...approval.terms import GrantTerms
 from ...core.digest import digest as digest_of
+from ...core.run import ENDED
 from ...core.wording import described
-from ...errors import AlreadyDecided, AssentryError, RunNotFound, Upstream, UsageError
+from ...errors import AlreadyDecided, AssentryError, EngineFailed, RunNotFound, UsageError
 from ...ids import new_run_id, run_of_question
 from ...runtime.saved_context import save_context
 from ...runtime.value import input_json
+from ...store.record import Entry
+from ...store.store import Store
 from . import message as m
 from .workflow import ATTRIBUTES
 
 PATIENCE = timedelta(seconds=10)
 """The time that a decision waits for a worker unless the caller says otherwise."""
-
-
-class EngineFailed(Upstream):
-    """The engine that drives the run did not answer."""
 
 
 class TemporalRun:
@@ -67,13 +66,36 @@ class TemporalRun:
 
     async def settled(self) -> m.Standing:
         """Wait until the run waits for a person, is over, or cannot go on, and return where it stands."""
-        try:
-            given = await self.handle.execute_update("settled", result_type=RawValue)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _translate(error, self.id) from error
-            return await self.standing()  # it is over
-        return m.from_wire(given, m.Standing)
+        while True:
+            try:
+                given = await self.handle.execute_update("settled", result_type=RawValue)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise _translate(error, self.id) from error
+                return await self.standing()  # it is over
+            found = m.from_wire(given, m.Standing)
+            if found.status != "working" or found.failure is not None:
+                return found
+
+    async def follow(self, store: Store, *, after: int = 0) -> AsyncIterator[Entry]:
+        """Yield the run's facts as they come, from the store that keeps them, until the run is over.
+
+        Args:
+            store: The store of the workers, or a copy of the same database.
+            after: The number of facts to leave out.
+        """
+        while True:
+            status = "working"
+            try:
+                status = (await store.record(self.id)).status
+                for entry in await store.history(self.id, after=after, payloads=True):
+                    after = entry.seq
+                    yield entry
+            except RunNotFound:
+                pass  # it has not begun
+            if status in ENDED:
+                return
+            await store.watch(1.0)
 
     async def result(self) -> Any:
         """Wait until the run is over, and return its final output: text, or JSON data.
@@ -176,7 +198,8 @@ class TemporalRuns:
             )
         except (WorkflowAlreadyStartedError, RPCError):
             return await self.get(id).settled()  # it is over
-        return m.from_wire(found, m.Standing)
+        standing = m.from_wire(found, m.Standing)
+        return standing if standing.status != "working" else await self.get(id).settled()
 
     async def _start(
         self,
@@ -260,7 +283,22 @@ class TemporalRuns:
         plain = msgspec.to_builtins(decision_from(decision))
         terms = msgspec.to_builtins(grant) if isinstance(grant, GrantTerms) else grant
         text = m.DecisionText(question_id, plain, who.name, who.groups, who.shown, digest, terms)
-        return await self._update(run or run_of_question(question_id), "decide", text)
+        run_id = run or run_of_question(question_id)
+        try:
+            return await self._update(run_id, "decide", text)
+        except RunNotFound:
+            return await self._decided(run_id, text)  # it may be over
+
+    async def _decided(self, run_id: str, text: m.DecisionText) -> m.Recorded:
+        """Return what a run that is over has recorded of a decision; raise the error that says what it has instead."""
+        with _translated(run_id):
+            handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
+            given = await handle.query("decided", m.to_wire(text), result_type=RawValue, rpc_timeout=self.patience)
+        found = m.from_wire(given, m.Decided)
+        if found.recorded is not None:
+            return found.recorded
+        failed = found.failure or m.Failure("NotPending", f"Question {text.question} is not open any more.")
+        raise _error_named(failed.kind, failed.message, failed.details, run_id)
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> m.Recorded:
         """Cancel a run: nothing new starts until `resume`."""
@@ -309,6 +347,18 @@ def _translated(run_id: str) -> Iterator[None]:
         raise _translate(error, run_id) from error
 
 
+async def register_search_attributes(client: Client) -> list[str]:
+    """Register the search attributes of runs in the client's namespace, and return the names of the new ones."""
+    service, namespace = client.operator_service, client.namespace
+    listed = await service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
+    missing: Any = {
+        key.name: int(key.indexed_value_type) for key in ATTRIBUTES if key.name not in listed.custom_attributes
+    }
+    if missing:
+        await service.add_search_attributes(AddSearchAttributesRequest(namespace=namespace, search_attributes=missing))
+    return list(missing)
+
+
 def _translate(error: Exception, run_id: str) -> Exception:
     if isinstance(error, WorkflowUpdateFailedError):
         return _error_of(error.cause, run_id)
@@ -330,10 +380,14 @@ def _error_of(cause: BaseException | None, run_id: str) -> Exception:
         cause = cause.cause  # such as the archive's, which refuses a workflow that was reset
     if not isinstance(cause, ApplicationError):
         return EngineFailed(f"The workflow of run {run_id!r} ended without a result: {cause}.")
-    kind = getattr(errors, cause.type or "", None)
     details: Mapping[str, Any] = cause.details[0] if cause.details and isinstance(cause.details[0], dict) else {}
-    if kind is AlreadyDecided and {"by", "verdict", "at"} <= details.keys():
-        return AlreadyDecided(cause.message, by=details["by"], verdict=details["verdict"], at=details["at"])
+    return _error_named(cause.type or "", cause.message, details, run_id)
+
+
+def _error_named(name: str, message: str, details: Mapping[str, Any], run_id: str) -> Exception:
+    kind = getattr(errors, name, None)
+    if kind is AlreadyDecided:
+        return AlreadyDecided(message, by=details.get("by"), verdict=details.get("verdict"), at=details.get("at"))
     if isinstance(kind, type) and issubclass(kind, AssentryError):
-        return kind(cause.message)
-    return EngineFailed(f"Run {run_id!r} failed: {cause.message}")
+        return kind(message)
+    return EngineFailed(f"Run {run_id!r} failed: {message}")

@@ -20,9 +20,12 @@ from ...core.run import CallState, Run
 from ...core.snapshot import EMPTY, Past, Restored, Snapshot, is_due, mark
 from ...errors import IllegalFact
 from ...store.row_codec import START, link, pack
-from .message import Carried, ContextText, Mark
+from .message import Carried, Mark
 
 Path = tuple[str, ...]
+
+LARGEST = 1_000_000
+"""The most bytes of facts in one message, unless a single fact has more; the server refuses messages above 2 MB."""
 
 
 class Ledger:
@@ -35,6 +38,8 @@ class Ledger:
         """The facts that the archive has."""
         self.unkept: list[AnyFact] = []
         """The facts after those."""
+        self._after: list[tuple[bytes, int]] = []
+        """The hash after each of these facts, and the fact's size."""
         self.head = START
         """The hash of the last fact and of all before it."""
         self._marked: Snapshot | None = None
@@ -61,8 +66,10 @@ class Ledger:
         """Record a fact, or raise `IllegalFact` and change nothing."""
         fold(self.run, fact)
         seq = self.run.seq
-        self.head = link(self.head, self.id, seq, pack(fact)[0])
+        packed = pack(fact)[0]
+        self.head = link(self.head, self.id, seq, packed)
         self.unkept.append(fact)
+        self._after.append((self.head, len(packed)))
         self._since.append(fact)
         if isinstance(fact, f.Began | f.Defined | f.Granted | f.Revoked) and (seq == 1 or type(fact) is not f.Began):
             self._counting[seq] = fact
@@ -135,17 +142,28 @@ class Ledger:
         """Return the mark of all facts so far."""
         return Mark(self.run.seq, self.head.hex())
 
-    def kept(self, facts: int, upto: Mark) -> None:
-        """Note that the archive has the facts up to a mark, which are the next so many."""
-        del self.unkept[:facts]
+    def next_unkept(self) -> tuple[list[AnyFact], Mark]:
+        """Return the next facts for the archive, as many as one message may have, and the mark after them."""
+        size, facts = 0, 0
+        for _, each in self._after:
+            if facts and size + each > LARGEST:
+                break
+            size, facts = size + each, facts + 1
+        if not facts:
+            return [], self.mark
+        return self.unkept[:facts], Mark(self.mark.seq + facts, self._after[facts - 1][0].hex())
+
+    def kept(self, upto: Mark) -> None:
+        """Note that the archive has the facts up to a mark."""
+        facts = upto.seq - self.mark.seq
+        del self.unkept[:facts], self._after[:facts]
         self.mark = upto
 
-    def carry(self, context: ContextText, attributes: bool, executions: int, projects: bool = False) -> Carried:
+    def carry(self) -> Carried:
         """Return what the next execution of the workflow needs to go on. Everything is in the archive then."""
         at, counting = self._marked, self._counting
         if at is None:
-            more = {"context": context, "attributes": attributes, "executions": executions, "projects": projects}
-            return Carried(self.mark, list(self._since), **more)  # type: ignore[arg-type]
+            return Carried(self.mark, list(self._since))
         before = {seq: fact for seq, fact in counting.items() if seq <= at.seq}
         defined = {seq: fact for seq, fact in before.items() if type(fact) is f.Defined}
         roots = [seq for seq, fact in defined.items() if not fact.path]
@@ -157,7 +175,7 @@ class Ledger:
         )
         numbers = set(snapshot.numbers())
         rows = [(seq, fact) for seq, fact in before.items() if seq in numbers]
-        return Carried(self.mark, list(self._since), snapshot, rows, context, attributes, executions, projects)
+        return Carried(self.mark, list(self._since), snapshot, rows)
 
     @classmethod
     def carried(cls, run_id: str, from_: Carried) -> Ledger:

@@ -49,6 +49,15 @@ class ContextText(Message, frozen=True):
     kind: str | None = None
 
 
+class Limits(Message, frozen=True):
+    """The settings that decide when the workflow does something. They are in the history, since a replay repeats it."""
+
+    bodies: int | None = None
+    """The most bodies at once; None for no limit."""
+    events: int = 4000
+    """The number of history events after which the workflow continues as new."""
+
+
 class Opening(Message, frozen=True):
     """The request for a new run."""
 
@@ -76,6 +85,7 @@ class Carried(Message, frozen=True):
     attributes: bool = False
     executions: int = 1
     """The number of workflow executions before, for whoever looks."""
+    limits: Limits = Limits()
     projects: bool = False
     """True if the workflow has a store catch up; see `Report.projects`."""
 
@@ -110,6 +120,7 @@ class Failure(Message, frozen=True):
 
     kind: str
     message: str
+    details: dict[str, Any] = {}
 
 
 class Report(Message, frozen=True):
@@ -121,6 +132,8 @@ class Report(Message, frozen=True):
     failure: Failure | None = None
     output: Raw = NOTHING
     """The run's final output, if this part has concluded the run."""
+    limits: Limits | None = None
+    """The worker's limits, from the activity that begins a run."""
     projects: bool = False
     """True if the inbox's store is not the archive, so that the workflow has to have it catch up.
 
@@ -139,8 +152,6 @@ class Keeping(Message, frozen=True):
     """The hash after these facts."""
     context: ContextText | None = None
     """The context, if it has changed."""
-    executions: tuple[str, ...] = ()
-    """Temporal's ids of the workflow execution, and of the one that it continues."""
 
 
 class DecisionText(Message, frozen=True):
@@ -173,6 +184,13 @@ class Recorded(Message, frozen=True):
     by: str | None = None
     at: int | None = None
     shown: str | None = None
+
+
+class Decided(Message, frozen=True):
+    """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
+
+    recorded: Recorded | None = None
+    failure: Failure | None = None
 
 
 class Waiting(Message, frozen=True):

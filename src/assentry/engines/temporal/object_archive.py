@@ -65,14 +65,7 @@ class ObjectArchive:
     # -- writing -----------------------------------------------------------------------------------
 
     async def keep(
-        self,
-        run_id: str,
-        mark: Mark,
-        facts: Sequence[AnyFact],
-        head: str,
-        context: SavedContext | None,
-        *,
-        executions: tuple[str, ...] = (),
+        self, run_id: str, mark: Mark, facts: Sequence[AnyFact], head: str, context: SavedContext | None
     ) -> None:
         """Write the facts as one chunk, and claim their place; both at once, since each can be written again."""
         writes: list[Coroutine[Any, Any, Any]] = []
@@ -82,7 +75,7 @@ class ObjectArchive:
             if heads[upto.seq] != head:
                 raise UnreadableState(f"The facts of run {run_id!r} to keep do not come to the hash of its workflow.")
             writes += await self._chunk_writes(run_id, mark, rows, upto)
-            writes.append(self._claim(run_id, mark.seq, heads, executions))
+            writes.append(self._claim(run_id, mark.seq, heads))
         if context is not None:
             text = msgspec.json.encode({"kind": context.kind, "json": (context.json or b"").decode()})
             writes.append(self.storage.put(self._key(run_id, "context"), text))
@@ -121,35 +114,29 @@ class ObjectArchive:
         await self.storage.put(key, data)
         self._cache.add(key, made, len(data))
 
-    async def _claim(self, run_id: str, after: int, heads: Mapping[int, str], executions: tuple[str, ...]) -> None:
-        """Claim the places of facts for these; raise `Conflict` if others have one.
+    async def _claim(self, run_id: str, after: int, heads: Mapping[int, str]) -> None:
+        """Claim the places of facts for these; raise `Conflict` if another writer has one for other facts.
 
-        A workflow task that is given up, because its worker died, is performed again, and then comes to facts with
-        other times. Nothing was begun by what it wrote. So an execution may claim a place again that is its own, or
-        that of the execution which it continues, under the next number. Another execution may not: its workflow was
-        reset, or has the same id, and what was begun there would begin again.
+        The workflow was reset then, or there are two with the same id, and what was begun there would begin again.
         """
-        upto, take = max(heads), 0
-        own = c.ChunkClaim(upto, heads[upto], executions[0] if executions else "")
+        upto = max(heads)
+        own = msgspec.json.encode(Mark(upto, heads[upto]))
         while after < upto:
-            key = self._key(run_id, f"{after:08d}.{take}.claim")
-            if await self.storage.create(key, msgspec.json.encode(own)):
+            key = self._key(run_id, f"{after:08d}.claim")
+            if await self.storage.create(key, own):
                 return
             found = await self._claim_at(key)
-            if found is not None and heads.get(found.seq) == found.head:
-                after, take = found.seq, 0
-            elif found is not None and found.execution in executions:
-                take += 1
-            else:
+            if found is None or heads.get(found.seq) != found.head:
                 raise Conflict(
                     f"The archive has other facts of run {run_id!r} than its workflow, from fact {after + 1} on. The "
                     "workflow was reset, or begun twice. Nothing was recorded, and nothing begins again."
                 )
+            after = found.seq
 
-    async def _claim_at(self, key: str) -> c.ChunkClaim | None:
+    async def _claim_at(self, key: str) -> Mark | None:
         data = await self.storage.get(key)
         try:
-            return None if data is None else msgspec.json.decode(data, type=c.ChunkClaim)
+            return None if data is None else msgspec.json.decode(data, type=Mark)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UnreadableState(f"Object {key} is damaged: {error}.") from None
 
@@ -175,18 +162,13 @@ class ObjectArchive:
     async def newest(self, run_id: str) -> Mark | None:
         """Return the last mark that was kept of a run, for a run that Temporal has forgotten; None if there is none.
 
-        A workflow that is there is the authority, and its own mark is better: the last facts that were kept may be
-        those of a task that was given up.
+        A workflow that is there is the authority, and its own mark is better.
         """
         data = await self.storage.get(self._key(run_id, "newest"))
         mark = Mark() if data is None else msgspec.json.decode(data, type=Mark)
-        while True:
-            found, take = None, 0
-            while (claim := await self._claim_at(self._key(run_id, f"{mark.seq:08d}.{take}.claim"))) is not None:
-                found, take = claim, take + 1
-            if found is None:
-                return mark if mark.seq else None
-            mark = Mark(found.seq, found.head)
+        while (found := await self._claim_at(self._key(run_id, f"{mark.seq:08d}.claim"))) is not None:
+            mark = found
+        return mark if mark.seq else None
 
     async def _context(self, run_id: str) -> SavedContext:
         data = await self.storage.get(self._key(run_id, "context"))

@@ -23,6 +23,8 @@ AGAIN = RetryPolicy(
 """The retries of what may be repeated, such as a model call."""
 SHORTLY = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10))
 """The retries of writes to the archive: for as long as it takes."""
+KEEPING = timedelta(seconds=30)
+"""The longest time of one write to the archive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +64,11 @@ USUAL = ActivityOptions(start_to_close_timeout=timedelta(minutes=10), heartbeat_
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of all activities of a worker's runs, and the limits of its workflows."""
+    """The options of all activities of a worker's runs."""
 
     default: ActivityOptions = USUAL
     agents: Mapping[str, ActivityOptions] = field(default_factory=dict)
     tools: Mapping[str, ActivityOptions] = field(default_factory=dict)
-    max_parallel_tools: int | None = None
-    continue_after: int = 4000
-    """The number of history events after which a workflow continues as new."""
 
     def of_agent(self, agent: str) -> dict[str, Any]:
         """Return the arguments of an activity that advances a run of this agent."""
@@ -79,6 +78,11 @@ class EngineOptions:
         """Return the arguments of an activity that enters the body of this tool."""
         own = self.tools.get(tool, ActivityOptions())
         return _arguments(replace(own.over(self._agent(agent)), retry_policy=own.retry_policy), ONCE)
+
+    def of_keeping(self) -> dict[str, Any]:
+        """Return the arguments of an activity that writes facts to the archive."""
+        beat = self.default.over(USUAL).heartbeat_timeout
+        return {"start_to_close_timeout": KEEPING, "heartbeat_timeout": beat, "retry_policy": SHORTLY}
 
     def _agent(self, agent: str) -> ActivityOptions:
         return self.agents.get(agent, ActivityOptions()).over(self.default.over(USUAL))
@@ -90,4 +94,4 @@ def _arguments(options: ActivityOptions, retries: RetryPolicy) -> dict[str, Any]
 
 
 OF_QUEUES: dict[str, EngineOptions] = {}
-"""The options of this process's workers, by task queue. A replay does not compare options, so they may change."""
+"""The options of this process's workers, by task queue. A replay does not compare them, so they may change."""

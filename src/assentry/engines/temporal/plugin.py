@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.json import encode
+from msgspec.structs import replace
 from temporalio.common import RetryPolicy
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig
@@ -17,13 +20,15 @@ from ...definitions.tool import Tool
 from ...errors import UsageError
 from ...runtime.agent_graph import AgentGraph
 from ...runtime.config import DEFAULT, RunConfig
+from ...runtime.drive import run_template
 from ...runtime.registry import AgentRegistry
 from ...sessions.session import Session
 from ...store.store import Store
 from ..claimed_run import DriveSettings
 from ..worker import registry_of
 from .activities import RunActivities
-from .archive import JournalArchive, StoreArchive
+from .archive import ENGINE, JournalArchive, StoreArchive
+from .message import Limits
 from .options import OF_QUEUES, ActivityOptions, EngineOptions
 from .slice import Slices
 from .store_projection import StoreProjection
@@ -85,19 +90,27 @@ class AssentryPlugin(SimplePlugin):
         for name, options in by_tool.items():
             _check_retries(tools[name], options.retry_policy)
         config = run_config or DEFAULT
-        self.options = EngineOptions(
-            default or ActivityOptions(), by_agent, by_tool, config.max_parallel_tools, continue_after
-        )
+        self.options = EngineOptions(default or ActivityOptions(), by_agent, by_tool)
         settings = DriveSettings(None, self.agents, config, hooks, context, sessions)
         kept = archive if archive is not None else StoreArchive(store)
         own = isinstance(kept, StoreArchive) and kept.store is store
-        activities = RunActivities(Slices(settings, kept, store), kept, None if own else StoreProjection(kept, store))
-        super().__init__("assentry", activities=activities.all(), workflows=[RunWorkflow])
+        slices = Slices(settings, kept, store, Limits(config.max_parallel_tools, continue_after))
+        activities = RunActivities(slices, kept, None if own else StoreProjection(kept, store))
+        super().__init__("assentry", activities=activities.all(), workflows=[RunWorkflow], run_context=self._announced)
+        self._store, self._config = store, config
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add the workflow and the activities, and note the options of this worker's task queue."""
         OF_QUEUES[config["task_queue"]] = self.options
         return super().configure_worker(config)
+
+    @asynccontextmanager
+    async def _announced(self) -> AsyncIterator[None]:
+        """Tell the inbox's store of the agents, so that runs of them can be started there."""
+        newest = {name: AgentGraph(self.agents.get(name)) for name in self.agents.names()}
+        templates = {name: replace(run_template(graph, self._config), engine=ENGINE) for name, graph in newest.items()}
+        await self._store.announce({name: encode(began).decode() for name, began in templates.items()})
+        yield
 
 
 def _tools_of(agents: AgentRegistry) -> dict[str, list[Tool]]:

@@ -25,7 +25,7 @@ from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
 from ...core.wording import clean_text
-from ...errors import AgentNotFound, AssentryError, ModelFailed, UsageError
+from ...errors import AgentNotFound, AssentryError, Conflict, ModelFailed, UsageError
 from ...ids import bound_to_run
 from ...runtime.config import RunConfig
 from ...runtime.drive import RunPlace, begin_run, drive_run, resume_run
@@ -41,7 +41,7 @@ from ...store.record import RunRecord, SavedContext, Stored
 from ..claimed_run import DriveSettings
 from ..worker import HOPELESS, one_line
 from .archive import ENGINE, JournalArchive
-from .message import ContextText, Failure, Opening, Order, Report
+from .message import ContextText, Failure, Limits, Opening, Order, Report
 
 Tell = Callable[[list[AnyFact]], Awaitable[None]]
 """Tells the workflow of facts while the slice goes on."""
@@ -49,6 +49,10 @@ Tell = Callable[[list[AnyFact]], Awaitable[None]]
 ADVICE = "Begin a new run with a higher max_turns."
 TELLING = (f.Defined, f.Guarded)
 """The facts before a failure that need not be kept: the next attempt makes them again."""
+
+
+STOPPED = ("cancelled", "closed")
+"""The statuses of a run, in the archive, in which no body is entered, whenever it was ordered."""
 
 
 class Repeatable(Exception):
@@ -132,10 +136,11 @@ class SliceDriver(Driver):
 class Slices:
     """Performs slices of the runs of some agents."""
 
-    def __init__(self, settings: DriveSettings, archive: JournalArchive, store: Any) -> None:
+    def __init__(self, settings: DriveSettings, archive: JournalArchive, store: Any, limits: Limits) -> None:
         self.settings = settings
         self.archive = archive
         self.store = store
+        self.limits = limits
 
     async def begin(self, order: Order, now: float) -> Report:
         """Begin a run, and perform what it owes first."""
@@ -151,7 +156,7 @@ class Slices:
         place = await self._place_of(opening, order.run)
         turns, hooks = opening.max_turns, self.settings.hooks
         driver = begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
-        return await self._drive(driver, order, 0, _ignore)
+        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
 
     async def _place_of(self, opening: Opening, run_id: str) -> RunPlace:
         session = await self.settings.session(opening.session)
@@ -162,7 +167,12 @@ class Slices:
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
         """Perform a slice of a run: advance it at a path, or enter the body of a call."""
         try:
-            stored = _without_start(await self.archive.load(order.run, order.mark), order)
+            stored = await self.archive.load(order.run, order.mark)
+            if order.call is not None and stored.record.status in STOPPED:
+                raise Conflict(
+                    f"The run was {stored.record.status} before the body of call {order.call!r} was entered."
+                )
+            stored = _without_start(stored, order)
             driver = await self._resume(stored, order, now)
         except Exception as error:
             return Report(failure=_failure(order, error, ()))
@@ -172,7 +182,7 @@ class Slices:
         state, context, config = await self._open(stored, order, now)
         first = order.call is None and not order.path  # the one slice at a time that may write the session
         session = await self.settings.session(_began(stored).session) if first else None
-        place = RunPlace(session, partial=not first, advice=ADVICE)
+        place = RunPlace(session, engine=ENGINE, partial=not first, advice=ADVICE)
         return resume_run(
             resumption(state).graph.root, state, context, None, config, self.settings.hooks, place, SliceDriver
         )

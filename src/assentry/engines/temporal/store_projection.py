@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator
 from ...core.facts import AnyFact
 from ...errors import AssentryError, Conflict, LeaseLost, Overtaken, RunNotFound, UnreadableState, UsageError
 from ...store.record import Change, Stored
-from ...store.row_codec import START, link, pack
 from ...store.store import Store
 from . import message as m
-from .archive import TRIES, JournalArchive, StoreArchive
+from .archive import TRIES, JournalArchive, StoreArchive, linked_hash
 from .client import TemporalRuns
 
 ADVICE = "A store cannot replace the facts of one run: rebuild all runs in an empty store, for the inbox to read."
@@ -53,7 +52,7 @@ class StoreProjection:
         """Raise `Conflict` unless the store has these facts up to a number."""
         run_id = stored.record.id
         if self._store.store.keeps_hashes:
-            same = await self._store.hash_at(stored, seq) == _hash_of(run_id, facts[:seq])
+            same = await self._store.hash_at(stored, seq) == linked_hash(run_id, m.Mark(), facts[:seq])
         else:
             same = list(stored.facts[:seq]) == list(facts[:seq])
         if not same:
@@ -64,14 +63,6 @@ class StoreProjection:
         for name in {question.definition for question in change.asked if question.definition is not None}:
             if (found := await self._archive.definition(name)) is not None:
                 change.definitions[name] = found
-
-
-def _hash_of(run_id: str, facts: list[AnyFact]) -> str:
-    """Return the hash of a run's first facts."""
-    head = START
-    for seq, fact in enumerate(facts, 1):
-        head = link(head, run_id, seq, pack(fact)[0])
-    return head.hex()
 
 
 async def rebuild_projection(runs: TemporalRuns, archive: JournalArchive, store: Store, run_id: str) -> int:

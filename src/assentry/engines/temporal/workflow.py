@@ -19,12 +19,13 @@ from typing import Any
 
 from msgspec import Raw
 from msgspec.json import encode
+from msgspec.structs import replace
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from ...approval.decide import decide
+    from ...approval.decide import VERDICT_NAMES, already_decided, decide
     from ...approval.decision import Decider, Edit, checked_name, decision_from
     from ...approval.question import effective
     from ...core import facts as f
@@ -44,19 +45,19 @@ with workflow.unsafe.imports_passed_through():
     )
     from . import message as m
     from .ledger import Ledger, Path
-    from .options import OF_QUEUES, SHORTLY, EngineOptions
+    from .options import OF_QUEUES, EngineOptions
 
 STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
 AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
 TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
 ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
-KEEPING = timedelta(seconds=30)
-"""The longest time of one write to the archive."""
 LAST_PROJECTION = timedelta(minutes=1)
 """The longest time that a run which is over waits for the inbox's store to catch up."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
+PATIENCE = 4
+"""The number of times longer than wanted that the history may be before nothing new is begun in it."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """The seconds before a body is tried again that could not be entered."""
 
@@ -69,8 +70,11 @@ class NeedsTool(Exception):
 
 def refusal(error: AssentryError) -> ApplicationError:
     """Return an error of Assentry's as one that reaches the caller of an update, with its class and its details."""
-    details = {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
-    return ApplicationError(str(error), details, type=type(error).__name__, non_retryable=True)
+    return ApplicationError(str(error), _details(error), type=type(error).__name__, non_retryable=True)
+
+
+def _details(error: AssentryError) -> dict[str, Any]:
+    return {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
 
 
 @workflow.defn(name=m.WORKFLOW, sandboxed=False)
@@ -87,6 +91,11 @@ class RunWorkflow:
         self._context: m.ContextText = source.context
         self._attributes: bool = source.attributes
         self._executions = 1 if carried is None else carried.executions + 1
+        self._first = self._ledger.run.seq
+        """The number of facts with which this execution began."""
+        self._limits = m.Limits() if carried is None else carried.limits
+        self._leaving = False
+        """True once the workflow waits for its handlers, to continue as new."""
         self._unkept_context: m.ContextText | None = None if carried is not None else source.context
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         """What activities are performing: the bodies by path and call, all else by path."""
@@ -115,11 +124,13 @@ class RunWorkflow:
             if self._start.carried is None:
                 await self._begin()
             await self._drive()
-        except asyncio.CancelledError:
-            await self._cancelled()
+        except (asyncio.CancelledError, ActivityError) as error:
+            if is_cancelled_exception(error):
+                await self._cancelled()
             raise
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        await self._keep()
+        while not workflow.all_handlers_finished() or self._ledger.unkept:
+            await self._keep()
+            await workflow.wait_condition(lambda: workflow.all_handlers_finished() or bool(self._ledger.unkept))
         await self._project_last()
         run = self._ledger.run
         if run.closed is not None:
@@ -137,6 +148,8 @@ class RunWorkflow:
             try:
                 report = await self._perform(m.BEGIN, order, self._options.of_agent(opening.agent))
             except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
                 self._failure = _failure_of(error)
             else:
                 self._take(report, self._ledger.take(report.facts))
@@ -149,8 +162,11 @@ class RunWorkflow:
         """Have everything performed that is owed, until the run is over; wait for people and activities in between."""
         while True:
             self._expire()
-            before = self._news
-            if self._failure is None:
+            before, length = self._news, workflow.info().get_current_history_length()
+            leaves = length >= self._limits.events or workflow.info().is_continue_as_new_suggested()
+            leaves = leaves and self._ledger.run.seq > self._first  # an execution that does nothing helps nobody
+            holds = leaves and (not self._tasks or length >= PATIENCE * self._limits.events)
+            if self._failure is None and not holds:
                 await self._schedule()
             if self._ledger.unkept or self._unkept_context is not None:
                 await self._keep()
@@ -160,12 +176,10 @@ class RunWorkflow:
                 continue
             if self._is_over():
                 return
-            if not self._tasks and self._should_continue():
-                await workflow.wait_condition(workflow.all_handlers_finished)
-                if self._news == before and not self._ledger.unkept:
-                    self._continue()
-                continue
-            await self._wait(before)
+            if holds and not self._tasks:
+                await self._continue(before)
+            else:
+                await self._wait(before)
 
     async def _wait(self, before: int) -> None:
         """Wait until something happens, or the next deadline passes."""
@@ -200,8 +214,10 @@ class RunWorkflow:
         for (_, call), task in self._tasks.items():
             if call is None:
                 task.cancel()
+        if run.began is not None:
+            await self._keep()  # bodies may take long, and whoever looks should know
         if bodies:
-            await asyncio.wait(bodies)
+            await workflow.wait(bodies)
         if run.began is not None:
             await self._keep()
             await self._project_last()
@@ -221,7 +237,7 @@ class RunWorkflow:
                 bodies.append(effect)
             elif (effect.path, None) not in mine:
                 due.setdefault(effect.path, []).append(effect)
-        limit = self._options.max_parallel_tools
+        limit = self._limits.bodies
         if limit is not None:
             bodies = bodies[: max(0, limit - sum(call is not None for _, call in mine))]
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
@@ -239,12 +255,18 @@ class RunWorkflow:
     def _enter(self, effect: f.AnyEffect, attempt: int, mark: m.Mark) -> None:
         """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
         path, call = effect.path, effect.call or ""
-        state = self._ledger.at(path, call)
-        if state is None or state.phase is not RUNNING or self._ledger.run.cancelled or self._ledger.run.closed:
+        if not self._may_enter(path, call):
             self._ledger.leave(path, call, attempt, self._now())
             return
         order = m.Order(self._id, mark, path, call, attempt, context=self._context)
-        self._begin_task((path, call), self._body(order, self._agent_at(path), state.tool))
+        self._begin_task(
+            (path, call), self._body(order, self._agent_at(path), self._ledger.run.at(path).calls[call].tool)
+        )
+
+    def _may_enter(self, path: Path, call: str) -> bool:
+        """Return True if a body that was about to be entered still is: nobody has stopped the run."""
+        run, state = self._ledger.run, self._ledger.at(path, call)
+        return state is not None and state.phase is RUNNING and run.cancelled is None and run.closed is None
 
     def _begin_task(self, key: Key, work: Coroutine[Any, Any, None]) -> None:
         async def performed() -> None:
@@ -276,6 +298,9 @@ class RunWorkflow:
         key: Key = (order.path, call)
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
+            if not self._may_enter(order.path, call):
+                self._ledger.leave(order.path, call, order.attempt, self._now())
+                return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
         except ActivityError as error:
@@ -296,6 +321,7 @@ class RunWorkflow:
 
     def _take(self, report: m.Report, taken: int) -> None:
         """Take over what a report has besides facts."""
+        self._limits = report.limits or self._limits
         if report.context is not None:
             self._context = self._unkept_context = report.context
         if report.output:
@@ -306,20 +332,29 @@ class RunWorkflow:
                 self._failure = report.failure
 
     async def _keep(self) -> None:
-        """Write all facts to the archive. The input of a local activity is not in the history."""
+        """Write all facts to the archive.
+
+        Not by a local activity: that would write facts before they are certain. The history gets them when the workflow
+        task is complete; if the worker dies before, the next task may come to others, at another time and in another
+        order.
+        """
         ledger = self._ledger
         while ledger.unkept or (self._unkept_context is not None and ledger.mark.seq):
-            facts, here, context = list(ledger.unkept), ledger.here(), self._unkept_context
-            self._unkept_context = None
-            order = m.Keeping(self._id, ledger.mark, facts, here.head, context, _executions())
-            await workflow.execute_local_activity(
-                m.KEEP,
-                m.to_wire(order),
-                start_to_close_timeout=KEEPING,
-                retry_policy=SHORTLY,
-                result_type=RawValue,
-            )
-            ledger.kept(len(facts), here)
+            facts, upto = ledger.next_unkept()
+            context, self._unkept_context = self._unkept_context, None
+            order = m.Keeping(self._id, ledger.mark, facts, upto.head, context)
+            try:
+                await workflow.execute_activity(
+                    m.KEEP, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
+                )
+            except ActivityError as error:
+                if context is not None and self._unkept_context is None:
+                    self._unkept_context = context
+                if is_cancelled_exception(error):
+                    raise
+                failed = _failure_of(error)
+                raise ApplicationError(failed.message, type=failed.kind, non_retryable=True) from None
+            ledger.kept(upto)
 
     def _project(self) -> None:
         """Have the inbox's store catch up, if a question was asked or settled, or the run has come to rest.
@@ -346,11 +381,7 @@ class RunWorkflow:
             order = m.Order(self._id, self._ledger.mark)
             try:
                 await workflow.execute_activity(
-                    m.PROJECT,
-                    m.to_wire(order),
-                    start_to_close_timeout=KEEPING,
-                    retry_policy=SHORTLY,
-                    result_type=RawValue,
+                    m.PROJECT, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
                 )
             except ActivityError as error:
                 workflow.logger.warning("Run %s: the store is behind: %s", self._id, error.cause)
@@ -373,14 +404,24 @@ class RunWorkflow:
 
     # -- continuing as new -----------------------------------------------------------------------------
 
-    def _should_continue(self) -> bool:
-        info = workflow.info()
-        long = info.get_current_history_length() >= self._options.continue_after
-        return long or info.is_continue_as_new_suggested()
+    async def _continue(self, before: int) -> None:
+        """Continue with a short history, unless something happens meanwhile.
 
-    def _continue(self) -> None:
-        """Continue with a short history. All is kept, no activity is under way, and no handler."""
-        carried = self._ledger.carry(self._context, self._attributes, self._executions, self._projects)
+        All is kept and no activity is under way. A handler that is under way is waited for.
+        """
+        self._leaving = True
+        await workflow.wait_condition(lambda: workflow.all_handlers_finished() or self._news > before)
+        self._leaving = False
+        if self._news > before or self._ledger.unkept:
+            return
+        carried = replace(
+            self._ledger.carry(),
+            context=self._context,
+            attributes=self._attributes,
+            executions=self._executions,
+            limits=self._limits,
+            projects=self._projects,
+        )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
     # -- what people do --------------------------------------------------------------------------------
@@ -392,18 +433,30 @@ class RunWorkflow:
         try:
             facts = self._decide(text)
         except NeedsTool:
-            await self._keep_once()
-            order = m.Order(self._id, self._ledger.mark, context=self._context, decision=text)
-            report = await self._perform(m.DECIDE, order, self._options.of_agent(self._agent_at(())))
-            if report.failure is not None:
-                raise ApplicationError(report.failure.message, type=report.failure.kind, non_retryable=True) from None
-            facts = report.facts
-            if self._ledger.refuses(facts[:1]):
-                raise refusal(self._why_not(text)) from None
+            facts = await self._look_at(text)
         except AssentryError as error:
             raise refusal(error) from None
         self._record(facts)
         return m.to_wire(self._recorded(text.question))
+
+    async def _look_at(self, text: m.DecisionText) -> list[f.AnyFact]:
+        """Have an activity look at a decision with the agent's tools; return its facts, or raise the refusal."""
+        await self._keep_once()
+        order = m.Order(self._id, self._ledger.mark, context=self._context, decision=text)
+        try:
+            report = await self._perform(m.DECIDE, order, self._options.of_agent(self._agent_at(())))
+        except ActivityError as error:
+            report = m.Report(failure=_failure_of(error))
+        if (failed := report.failure) is not None:
+            if failed.kind == AlreadyDecided.__name__:
+                raise refusal(self._why_not(text))
+            raise ApplicationError(failed.message, type=failed.kind, non_retryable=True)
+        if not self._ledger.refuses(report.facts[:1]):
+            return report.facts
+        earlier = self._ledger.run.decided.get(text.question)
+        if earlier is not None and _says(earlier) == _says(report.facts[0]):
+            return []  # the same decision, sent twice at the same time
+        raise refusal(self._why_not(text))
 
     @decide.validator
     def _check_decision(self, given: RawValue) -> None:
@@ -422,25 +475,42 @@ class RunWorkflow:
         if text.question not in run.asked and not self._ledger.whole:
             raise NeedsTool  # it may have been decided before this execution of the workflow
         if text.grant is not None or type(given) is Edit:
-            self._check_open(text)
+            self._check_open(text, VERDICT_NAMES[type(given)])
             raise NeedsTool
         return decide(
             run, text.question, given, by=who, at=self._now(), digest=text.digest, tool_of=_no_tool, grant=None
         )
 
-    def _check_open(self, text: m.DecisionText) -> None:
+    def _check_open(self, text: m.DecisionText, verdict: f.Verdict) -> None:
         """Raise the error of a decision that no tool could make right."""
-        where = self._ledger.run.asked.get(text.question)
-        if where is None:
+        run = self._ledger.run
+        if text.question not in run.asked:
             raise QuestionNotFound(f"This run never asked a question with the id {text.question!r:.80}.")
+        earlier = run.decided.get(text.question)
+        if earlier is not None and verdict_of(earlier) != verdict:
+            raise self._why_not(text)
 
     def _why_not(self, text: m.DecisionText) -> AssentryError:
         """Return the error of a decision that others were quicker with."""
-        earlier = self._ledger.run.decided.get(text.question)
-        if earlier is None:
+        run = self._ledger.run
+        earlier = run.decided.get(text.question)
+        if earlier is None or verdict_of(earlier) is None:
             return NotPending(f"Question {text.question} is not open any more.")
-        by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
-        return AlreadyDecided(f"Question {text.question} was decided by {by} already.", by=by, verdict=verdict, at=0)
+        return already_decided(run, text.question, earlier)
+
+    @workflow.query(name="decided")
+    def decided(self, given: RawValue) -> RawValue:
+        """Return what became of a decision. A run that is over takes no updates, and can still be asked this."""
+        text = m.from_wire(given, m.DecisionText)
+        try:
+            self._decide(text)
+            if text.question not in self._ledger.run.decided:
+                raise NotPending(f"Question {text.question} is not open any more: the run is over.")
+        except NeedsTool:
+            return m.to_wire(m.Decided(failure=_refused(self._why_not(text))))
+        except AssentryError as error:
+            return m.to_wire(m.Decided(failure=_refused(error)))
+        return m.to_wire(m.Decided(self._recorded(text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
@@ -482,10 +552,10 @@ class RunWorkflow:
         """Return the facts of a word; raise an error if it cannot be recorded."""
         run, at = self._ledger.run, self._now()
         checked_name(word.by)
-        if run.began is None:
-            raise Conflict(f"Run {self._id!r} has not begun yet.")
         if word.kind == "retry":
             return []
+        if run.began is None:
+            raise Conflict(f"Run {self._id!r} has not begun yet.")
         if word.kind == "cancel":
             facts: list[f.AnyFact] = [] if run.cancelled is not None else [f.Cancelled(word.by, word.text, at=at)]
         elif word.kind == "resume":
@@ -515,15 +585,18 @@ class RunWorkflow:
 
     @workflow.update(name="settled", unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def settled(self) -> RawValue:
-        """Wait until the run waits for a person, is over, or cannot go on; then return where it stands."""
+        """Wait until the run waits for a person, is over, or cannot go on; then return where it stands.
+
+        It returns while the run is working if the workflow continues as new; whoever waits asks again.
+        """
         await workflow.wait_condition(self._is_settled)
         return m.to_wire(self._standing())
 
     def _is_settled(self) -> bool:
         run = self._ledger.run
         busy = bool(self._tasks or self._ledger.unkept)
-        if run.began is None:
-            return self._failure is not None
+        if run.began is None or self._leaving:
+            return self._leaving or self._failure is not None
         return not busy and (self._failure is not None or status(run) != "working")
 
     def _standing(self) -> m.Standing:
@@ -560,10 +633,13 @@ class RunWorkflow:
             )
 
 
-def _executions() -> tuple[str, ...]:
-    """Return Temporal's ids of this workflow execution, and of the one that it continues."""
-    info = workflow.info()
-    return (info.run_id,) if info.continued_run_id is None else (info.run_id, info.continued_run_id)
+def _says(fact: f.AnyFact) -> tuple[Any, ...]:
+    """Return what a decision comes to, whoever made it."""
+    fields = ("args", "tool", "message", "output", "value")
+    return (
+        verdict_of(fact),
+        *(bytes(value) if isinstance(value := getattr(fact, name, None), Raw) else value for name in fields),
+    )
 
 
 def _no_tool(state: CallState, name: str) -> Any:
@@ -595,7 +671,11 @@ def _never_entered(error: ActivityError) -> bool:
     return isinstance(cause, ApplicationError) and cause.type == NOT_ENTERED
 
 
+def _refused(error: AssentryError) -> m.Failure:
+    return m.Failure(type(error).__name__, str(error), _details(error))
+
+
 def _failure_of(error: ActivityError) -> m.Failure:
     cause = error.cause or error
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else type(cause).__name__
-    return m.Failure(kind, str(cause))
+    return m.Failure(kind, cause.message if isinstance(cause, ApplicationError) else str(cause))
