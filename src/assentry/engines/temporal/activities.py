@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,10 +13,11 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from ...core.facts import AnyFact
-from ...errors import AssentryError, Conflict, UnreadableState
+from ...errors import AssentryError, Conflict, Overtaken, UnreadableState
 from . import message as m
 from .archive import JournalArchive
 from .slice import NotEntered, Repeatable, Slices, saved_of
+from .store_projection import StoreProjection
 from .workflow import NOT_ENTERED, was_reset
 
 BEATS = 3
@@ -26,18 +27,23 @@ BEATS = 3
 class RunActivities:
     """The activities with which workflows have the runs of some agents performed."""
 
-    def __init__(self, slices: Slices, archive: JournalArchive) -> None:
+    def __init__(self, slices: Slices, archive: JournalArchive, projection: StoreProjection | None = None) -> None:
         self._slices = slices
         self._archive = archive
+        self._projection = projection
 
     def all(self) -> list[Callable[..., Any]]:
         """Return all activities."""
-        return [self.begin, self.advance, self.enter, self.decide, self.keep]
+        return [self.begin, self.advance, self.enter, self.decide, self.keep, self.project]
 
     @activity.defn(name=m.BEGIN)
     async def begin(self, order: RawValue) -> RawValue:
         """Begin a run, and perform what it owes first."""
-        return await _perform(self._slices.begin(m.from_wire(order, m.Order), _now()))
+        return await _perform(self._begin(m.from_wire(order, m.Order)))
+
+    async def _begin(self, order: m.Order) -> m.Report:
+        report = await self._slices.begin(order, _now())
+        return replace(report, projects=self._projection is not None)
 
     @activity.defn(name=m.ADVANCE)
     async def advance(self, order: RawValue) -> RawValue:
@@ -62,12 +68,30 @@ class RunActivities:
         """Write facts to the archive."""
         given = m.from_wire(order, m.Keeping)
         context = None if given.context is None else saved_of(given.context)
-        try:
+        with _final(Conflict, UnreadableState):
             async with _alive():
                 await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
-        except (Conflict, UnreadableState) as error:
-            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
         return m.to_wire(m.Report(execution=activity.info().workflow_run_id or ""))
+
+    @activity.defn(name=m.PROJECT)
+    async def project(self, order: RawValue) -> None:
+        """Have the inbox's store catch up with the archive."""
+        given = m.from_wire(order, m.Order)
+        if self._projection is not None:
+            with _final(Conflict, UnreadableState):
+                async with _alive():
+                    await self._projection.project(given.run, given.mark)
+
+
+@contextmanager
+def _final(*kinds: type[AssentryError]) -> Iterator[None]:
+    """Raise errors of these kinds so that the activity is not attempted again."""
+    try:
+        yield
+    except Overtaken:
+        raise  # the next attempt may be the first one
+    except kinds as error:
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 
 
 def _now() -> float:

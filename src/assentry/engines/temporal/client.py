@@ -21,7 +21,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, TemporalError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ... import errors
@@ -376,6 +376,8 @@ def _translate(error: Exception, run_id: str) -> Exception:
 
 def _error_of(cause: BaseException | None, run_id: str) -> Exception:
     """Return the error that a workflow has raised, as an error of the class that it names."""
+    if isinstance(cause, ActivityError):
+        cause = cause.cause  # such as the archive's, which refuses a workflow that was reset
     if not isinstance(cause, ApplicationError):
         return EngineFailed(f"The workflow of run {run_id!r} ended without a result: {cause}.")
     details: Mapping[str, Any] = cause.details[0] if cause.details and isinstance(cause.details[0], dict) else {}

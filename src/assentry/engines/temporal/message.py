@@ -22,7 +22,9 @@ M = TypeVar("M", bound=Struct)
 
 WORKFLOW = "AssentryRun"
 """The name of the workflow's type."""
-BEGIN, ADVANCE, ENTER, DECIDE, KEEP = (f"assentry_{word}" for word in ("begin", "advance", "enter", "decide", "keep"))
+BEGIN, ADVANCE, ENTER, DECIDE, KEEP, PROJECT = (
+    f"assentry_{word}" for word in ("begin", "advance", "enter", "decide", "keep", "project")
+)
 """The names of the activities."""
 QUEUE = "assentry"
 """The task queue that clients and workers use unless they are given another."""
@@ -84,6 +86,8 @@ class Carried(Message, frozen=True):
     executions: int = 1
     """The number of workflow executions before, for whoever looks."""
     limits: Limits = Limits()
+    projects: bool = False
+    """True if the workflow has a store catch up; see `Report.projects`."""
 
 
 class Start(Message, frozen=True):
@@ -146,6 +150,12 @@ class Report(Message, frozen=True):
     """The worker's limits, from the activity that begins a run."""
     execution: str = ""
     """The execution of the workflow that this was done for. One that finds another's in its history was reset."""
+    projects: bool = False
+    """True if the inbox's store is not the archive, so that the workflow has to have it catch up.
+
+    Only the activity that begins the run says so. What a workflow commands must come from its history: a worker whose
+    settings are others, or that replays the history years later, has to come to the same commands.
+    """
 
 
 class Keeping(Message, frozen=True):
@@ -227,6 +237,8 @@ class Standing(Message, frozen=True):
     failure: Failure | None = None
     executions: int = 1
     """The number of workflow executions that the run has taken."""
+    kept: Mark = Mark()
+    """The facts that the archive has."""
 
 
 @functools.cache

@@ -31,7 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from ...core import facts as f
     from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
-    from ...core.run import CallState, deadline, overdue, owed, questions, status
+    from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
     from ...errors import (
         AlreadyDecided,
@@ -52,6 +52,8 @@ AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
 TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
 ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
+LAST_PROJECTION = timedelta(minutes=1)
+"""The longest time that a run which is over waits for the inbox's store to catch up."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
 FEWEST = 500
@@ -122,6 +124,12 @@ class RunWorkflow:
         self._looks = 0
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
+        self._projects = carried is not None and carried.projects
+        """True if the inbox's store has to catch up with the archive."""
+        self._projected: tuple[Any, ...] | None = None if carried is not None else ("", ())
+        """What the inbox shows of the run since the last time that its store was told to catch up."""
+        self._behind = False
+        self._projection: asyncio.Task[None] | None = None
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -140,6 +148,7 @@ class RunWorkflow:
         while not workflow.all_handlers_finished() or self._ledger.unkept:
             await self._keep()
             await workflow.wait_condition(lambda: workflow.all_handlers_finished() or bool(self._ledger.unkept))
+        await self._project_last()
         run = self._ledger.run
         if run.closed is not None:
             raise ApplicationError(run.closed.why, type=run.closed.error or "Closed", non_retryable=True)
@@ -161,6 +170,7 @@ class RunWorkflow:
                 self._failure = _failure_of(error)
             else:
                 self._take(report, self._ledger.take(report.facts))
+                self._projects = report.projects
                 if self._ledger.run.began is not None:
                     return
             await self._wait(self._news)
@@ -180,6 +190,7 @@ class RunWorkflow:
             if self._must_keep():
                 await self._keep()
             self._show()
+            self._project()
             if self._news > before or self._must_keep():
                 continue
             if self._is_over():
@@ -239,6 +250,7 @@ class RunWorkflow:
             await workflow.wait(bodies)
         if run.began is not None:
             await self._keep()
+            await self._project_last()
 
     # -- performing ------------------------------------------------------------------------------------
 
@@ -419,6 +431,45 @@ class RunWorkflow:
             self._noted(m.from_wire(given, m.Report))
             ledger.kept(upto)
 
+    def _project(self) -> None:
+        """Have the inbox's store catch up, if a question was asked or settled, or the run has come to rest.
+
+        An activity of its own does it, one at a time, for as long as it takes. So a store that is away holds nothing
+        up.
+        """
+        run = self._ledger.run
+        if not self._projects or not self._ledger.mark.seq:
+            return
+        where = status(run)
+        now = (
+            where if where not in UNDER_WAY else "",
+            tuple(each.question.id for _, each in questions(run) if each.question),
+        )
+        if now != self._projected:
+            self._projected, self._behind = now, True
+        if self._behind and self._projection is None:
+            self._projection = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        while self._behind:
+            self._behind = False
+            order = m.Order(self._id, self._ledger.mark)
+            try:
+                await workflow.execute_activity(
+                    m.PROJECT, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
+                )
+            except ActivityError as error:
+                workflow.logger.warning("Run %s: the store is behind: %s", self._id, error.cause)
+        self._projection = None
+
+    async def _project_last(self) -> None:
+        """Have the store catch up with the end of the run, and wait for it, but not for ever."""
+        self._project()
+        if self._projection is None:
+            return
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: self._projection is None, timeout=LAST_PROJECTION)
+
     def _agent_at(self, path: Path) -> str:
         """Return the name of the agent that works at a path."""
         run = self._ledger.run.at(path)
@@ -444,6 +495,7 @@ class RunWorkflow:
             attributes=self._attributes,
             executions=self._executions,
             limits=self._limits,
+            projects=self._projects,
         )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
@@ -607,7 +659,7 @@ class RunWorkflow:
         """Return where the run stands, and what waits for a person."""
         return m.to_wire(self._standing())
 
-    @workflow.update(name="settled")
+    @workflow.update(name="settled", unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def settled(self) -> RawValue:
         """Wait until the run waits for a person, is over, or cannot go on; then return where it stands.
 
@@ -641,6 +693,7 @@ class RunWorkflow:
             self._output,
             self._failure,
             self._executions,
+            ledger.mark,
         )
 
     def _show(self) -> None:
