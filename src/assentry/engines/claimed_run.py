@@ -20,6 +20,7 @@ from ..runtime.drive import RunPlace, drive_run, resume_run
 from ..runtime.driver import Driver
 from ..runtime.registry import AgentRegistry
 from ..runtime.saved_context import LEFT_OUT
+from ..runtime.session_sync import check_session_given
 from ..runtime.state import resumption, state_of
 from ..runtime.store_writer import StoreWriter
 from ..sessions.session import Session
@@ -86,7 +87,9 @@ class DriveSettings:
         if session_id is None or self.sessions is None:
             return None  # `resume_run` raises `SessionMissing` if the run needs a session
         session = self.sessions(session_id)
-        return await session if inspect.isawaitable(session) else session
+        session = await session if inspect.isawaitable(session) else session
+        check_session_given(session)
+        return session
 
 
 async def _make_context(context: Any, record: RunRecord) -> Any:

@@ -151,10 +151,7 @@ class StoreWriter:
             await asyncio.shield(self._begin(self._acquire))
         elif not self.lease.acquired and (now or not self._can_wait()):
             await asyncio.shield(self._begin_write())
-        began = self.journal.run.began
-        if began is not None and began.follows is not None:
-            self.journal.before = await past(self.store, began.follows)
-            self.journal.past = [item for run in self.journal.before for item in View(run, None, {}).input_list()]
+        await read_past(self.journal, self.store)
 
     def stored_part(self) -> StoredPart:
         """Return the parts of the run that the store has."""
@@ -668,6 +665,14 @@ def _course(run: Run) -> tuple[Any, ...]:
     unheard = sorted(map(input_order.input_key, run.unheard))
     said = (run.said, run.watched, unheard, tuple(run.guards), run.armed)
     return (*said, owed(run), run.cancelled, run.closed, run.concluded, run.uses)
+
+
+async def read_past(journal: Journal, store: Store) -> None:
+    """Read the runs that a journal's run follows, and their conversation."""
+    began = journal.run.began
+    if began is not None and began.follows is not None:
+        journal.before = await past(store, began.follows)
+        journal.past = [item for run in journal.before for item in View(run, None, {}).input_list()]
 
 
 async def past(store: Store, run_id: str) -> list[Run]:

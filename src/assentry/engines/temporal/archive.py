@@ -9,7 +9,7 @@ the workflow, or two workflows have the same run; nothing that has begun there b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -32,6 +32,7 @@ FOREVER = 100 * 365 * 86400.0
 """The seconds for which the engine holds the lease of a run in a store: workers never drive its runs."""
 
 
+@runtime_checkable
 class JournalArchive(Protocol):
     """A place that keeps the facts of runs."""
 

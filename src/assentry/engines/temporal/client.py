@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import (
     Client,
@@ -27,6 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ... import errors
 from ...approval.decision import Decider, Decision, checked_name, decider_from, decision_from
 from ...approval.terms import GrantTerms
+from ...core import allowed
 from ...core.digest import digest as digest_of
 from ...core.run import ENDED
 from ...core.wording import described
@@ -125,6 +128,10 @@ class TemporalRuns:
     def __init__(self, client: Client, *, task_queue: str = m.QUEUE, patience: timedelta = PATIENCE) -> None:
         if not isinstance(client, Client):
             raise UsageError(f"client must be a Client of temporalio's, got {described(client)}.")
+        allowed.check_option("TemporalRuns", "task_queue", task_queue, allowed.NAME, UsageError)
+        given: Any = patience
+        if not isinstance(given, timedelta) or given <= timedelta(0):
+            raise UsageError(f"TemporalRuns: patience must be a timedelta above zero, got {described(patience)}.")
         self.client = client
         self.task_queue = task_queue
         self.patience = patience
@@ -142,6 +149,7 @@ class TemporalRuns:
         session: str | None = None,
         conversation_id: str | None = None,
         previous_response_id: str | None = None,
+        follows: str | None = None,
         **workflow: Any,
     ) -> TemporalRun:
         """Start a run of an agent that a worker has, and return it at once.
@@ -157,11 +165,13 @@ class TemporalRuns:
             session: The id of a session, which the plugin's `sessions` finds.
             conversation_id: A conversation that the provider keeps.
             previous_response_id: The response that the provider's conversation goes on from.
+            follows: The id of a run that is over, whose conversation the new run continues.
             workflow: Further options of Temporal's `start_workflow`, such as `execution_timeout` or `memo`.
         """
         start = await self._start(
-            agent, input, context, max_turns, started_by, session, conversation_id, previous_response_id
+            agent, input, context, max_turns, started_by, session, conversation_id, previous_response_id, follows
         )
+        allowed.check_option("start", "id", id, allowed.NONEMPTY.or_none, UsageError)
         run_id = id if id is not None else new_run_id()
         try:
             handle = await self.client.start_workflow(
@@ -182,6 +192,7 @@ class TemporalRuns:
 
         One request to the server does both, so a web handler that keeps nothing can call it again and again.
         """
+        allowed.check_option("run", "id", id, allowed.NONEMPTY, UsageError)
         given = {name: options.pop(name, None) for name in _OPENING}
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             m.WORKFLOW,
@@ -211,27 +222,36 @@ class TemporalRuns:
         session: str | None,
         conversation_id: str | None,
         previous_response_id: str | None,
+        follows: str | None = None,
     ) -> m.Start:
         """Return the workflow's input; raise an error that says what is wrong with the request."""
         if type(agent) is not str or not agent:
             raise UsageError(f"agent is the name of an agent that a worker has, got {described(agent)}.")
+        texts = {
+            "session": session,
+            "conversation_id": conversation_id,
+            "previous_response_id": previous_response_id,
+            "follows": follows,
+        }
+        for name, given in texts.items():
+            allowed.check_option("start", name, given, allowed.NONEMPTY.or_none, UsageError)
         if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
             raise UsageError(f"max_turns must be a whole number from 1, got {described(max_turns)}.")
         if started_by is not None:
             checked_name(started_by, "started_by must say who asks for the run, as text that can be seen")
-        json, kind = save_context(context, None, False)
         kept = {"id": conversation_id, "previous": previous_response_id}
         conversation = {name: value for name, value in kept.items() if value is not None}
         return m.Start(
             m.Opening(
                 agent,
                 input_json(input),
-                m.ContextText(json, kind),
+                _context_text(context),
                 max_turns,
                 started_by,
                 session,
                 conversation or None,
                 await self._has_attributes(),
+                follows,
             )
         )
 
@@ -302,6 +322,7 @@ class TemporalRuns:
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> m.Recorded:
         """Cancel a run: nothing new starts until `resume`."""
+        allowed.check_option("cancel", "why", why, allowed.TEXT.or_none, UsageError)
         return await self._update(run_id, "tell", m.Word("cancel", checked_name(by), why))
 
     async def resume(self, run_id: str, *, by: str) -> m.Recorded:
@@ -310,10 +331,12 @@ class TemporalRuns:
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> m.Recorded:
         """Add a user message to a run. The model gets the message after the outputs of the open calls."""
+        allowed.check_option("say", "input", input, allowed.NONEMPTY, UsageError)
         return await self._update(run_id, "tell", m.Word("say", checked_name(by), input))
 
     async def revoke(self, grant_id: str, *, by: str, run: str) -> m.Recorded:
         """Revoke a grant of a run. Later calls are judged without the grant."""
+        allowed.check_option("revoke", "grant_id", grant_id, allowed.NONEMPTY, UsageError)
         return await self._update(run, "tell", m.Word("revoke", checked_name(by), grant_id))
 
     async def retry(self, run_id: str, *, by: str) -> m.Recorded:
@@ -321,7 +344,7 @@ class TemporalRuns:
         return await self._update(run_id, "tell", m.Word("retry", checked_name(by)))
 
     async def _update(self, run_id: str, name: str, text: m.DecisionText | m.Word) -> m.Recorded:
-        handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
+        handle = self.get(run_id).handle
         with _translated(run_id):
             found = await handle.execute_update(
                 name,
@@ -334,8 +357,19 @@ class TemporalRuns:
 
 
 _OPENING = (
-    "context", "max_turns", "started_by", "session", "conversation_id", "previous_response_id",
+    "context", "max_turns", "started_by", "session", "conversation_id", "previous_response_id", "follows",
 )  # fmt: skip
+
+
+def _context_text(context: Any) -> m.ContextText:
+    """Return a context as JSON; raise `UsageError` if no worker could get it."""
+    known = context is None or isinstance(context, Mapping | BaseModel) or dataclasses.is_dataclass(type(context))
+    if not known:
+        raise UsageError(
+            f"A context of type {type(context).__qualname__} cannot be sent to a worker. Give a mapping, a dataclass "
+            "or a pydantic model; or have the worker make it: AssentryPlugin(context=...)."
+        )
+    return m.ContextText(*save_context(context, None, False))
 
 
 @contextmanager

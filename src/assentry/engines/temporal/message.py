@@ -70,6 +70,8 @@ class Opening(Message, frozen=True):
     conversation: dict[str, str] | None = None
     attributes: bool = False
     """True if the search attributes are registered, so that the workflow may set them."""
+    follows: str | None = None
+    """The run before, whose conversation this run continues."""
 
 
 class Carried(Message, frozen=True):
@@ -88,6 +90,8 @@ class Carried(Message, frozen=True):
     limits: Limits = Limits()
     projects: bool = False
     """True if the workflow has a store catch up; see `Report.projects`."""
+    untold: tuple[str, ...] = ()
+    """The questions whose decisions hooks have not heard of."""
 
 
 class Start(Message, frozen=True):
@@ -115,9 +119,13 @@ class Order(Message, frozen=True):
     attempt: int = 0
     settle: tuple[str, ...] = ()
     """The calls in doubt. What became of their bodies is to be found out."""
+    decided: tuple[str, ...] = ()
+    """The questions whose decisions hooks hear of in this activity, and in no other."""
     context: ContextText = ContextText()
     opening: Opening | None = None
     """The request, for the activity that begins a run."""
+    patient: bool = False
+    """True if the activity is to wait for a worker that has the agent."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
     execution: str = ""
@@ -135,6 +143,8 @@ class Failure(Message, frozen=True):
     kind: str
     message: str
     details: dict[str, Any] = {}
+    holds: bool = False
+    """True if the run is held up although facts were recorded: it would go on without something that was lost."""
 
 
 class Report(Message, frozen=True):
@@ -221,6 +231,8 @@ class Waiting(Message, frozen=True):
     allowed: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     until: int | None = None
+    prompt: Raw = NOTHING
+    """The question itself, as JSON, if a body or a hook asks."""
 
 
 class Standing(Message, frozen=True):

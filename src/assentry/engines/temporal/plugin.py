@@ -38,7 +38,10 @@ PLUGIN_OPTIONS = allowed.Options(
     run_config=allowed.instance_of(RunConfig).or_none,
     hooks=allowed.instance_of(RunHooks).or_none,
     sessions=allowed.CALLABLE.or_none,
+    archive=allowed.instance_of(JournalArchive, "a JournalArchive: keep, load and define").or_none,
     default=allowed.instance_of(ActivityOptions).or_none,
+    agent_options=allowed.instance_of(Mapping, "a mapping of ActivityOptions by name").or_none,
+    tool_options=allowed.instance_of(Mapping, "a mapping of ActivityOptions by name").or_none,
     continue_after=allowed.COUNT,
 )
 

@@ -24,8 +24,9 @@ from msgspec.structs import replace
 from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
+from ...core.run import ENDED
 from ...core.wording import clean_text
-from ...errors import AgentNotFound, AssentryError, Conflict, ModelFailed, UsageError
+from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, UsageError
 from ...ids import bound_to_run
 from ...runtime.config import RunConfig
 from ...runtime.drive import RunPlace, begin_run, drive_run, resume_run
@@ -35,7 +36,7 @@ from ...runtime.result import RunResult
 from ...runtime.saved_context import LEFT_OUT, load_context, save_context
 from ...runtime.scope import Scope
 from ...runtime.state import RunState, resumption, state_of
-from ...runtime.store_writer import offered_tools
+from ...runtime.store_writer import offered_tools, read_past
 from ...runtime.value import output_json
 from ...store.record import RunRecord, SavedContext, Stored
 from ..claimed_run import DriveSettings
@@ -49,6 +50,8 @@ Tell = Callable[[list[AnyFact]], Awaitable[None]]
 ADVICE = "Begin a new run with a higher max_turns."
 TELLING = (f.Defined, f.Guarded)
 """The facts before a failure that need not be kept: the next attempt makes them again."""
+FIRST = (f.Began, f.Said, *TELLING)
+"""The facts before a failure after which the run owes what it owed before."""
 
 
 STOPPED = ("cancelled", "closed")
@@ -144,6 +147,17 @@ class Slices:
 
     async def begin(self, order: Order, now: float) -> Report:
         """Begin a run, and perform what it owes first."""
+        try:
+            driver = await self._begin(order, now)
+        except AgentNotFound as error:
+            if order.patient:
+                raise Repeatable(one_line(error)) from error
+            return Report(failure=failure_of(error))
+        except Exception as error:
+            return Report(failure=_failure(order, error, ()))
+        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
+
+    async def _begin(self, order: Order, now: float) -> SliceDriver:
         opening = order.opening
         assert opening is not None
         config = self._config(now, opening.started_by)
@@ -155,14 +169,19 @@ class Slices:
             context = load_context(opening.context.json, saved.kind, None, config.context_deserializer, False)
         place = await self._place_of(opening, order.run)
         turns, hooks = opening.max_turns, self.settings.hooks
-        driver = begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
-        return replace(await self._drive(driver, order, 0, _ignore), limits=self.limits)
+        return begin_run(agent, opening.input, context, turns, config, hooks, place, SliceDriver)
 
     async def _place_of(self, opening: Opening, run_id: str) -> RunPlace:
         session = await self.settings.session(opening.session)
         if opening.session is not None and session is None:
             raise UsageError(f"The run is to be kept in session {opening.session!r}; give the plugin sessions=...")
-        return RunPlace(session, opening.conversation, run=run_id, engine=ENGINE, advice=ADVICE)
+        place = RunPlace(session, opening.conversation, run=run_id, engine=ENGINE, advice=ADVICE)
+        if opening.follows is None:
+            return place
+        before = await self.store.record(opening.follows)
+        if before.status not in ENDED:
+            raise Conflict(f"Run {before.id!r} is not over, so no run can follow it yet. Give it input with say(...).")
+        return place._replace(thread=before.thread or before.id, follows=before.id)
 
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
         """Perform a slice of a run: advance it at a path, or enter the body of a call."""
@@ -186,9 +205,13 @@ class Slices:
         first = order.call is None and not order.path  # the one slice at a time that may write the session
         session = await self.settings.session(_began(stored).session) if first else None
         place = RunPlace(session, engine=ENGINE, partial=not first, advice=ADVICE)
-        return resume_run(
+        driver = resume_run(
             resumption(state).graph.root, state, context, None, config, self.settings.hooks, place, SliceDriver
         )
+        run, facts = driver.journal.run, driver.journal.facts
+        decisions = [run.decided[question] for question in order.decided if question in run.decided]
+        driver.scope.hooks.unseen = [*decisions, *facts[len(stored.facts) :]]
+        return driver
 
     async def decide(self, order: Order, now: float) -> Report:
         """Return the facts of a decision, made with the tools of the agent; the error is the report's failure."""
@@ -224,6 +247,7 @@ class Slices:
         journal.writer = SliceWriter(self.store, journal.facts, tell)
         failure: Failure | None = None
         try:
+            await read_past(journal, self.store)
             with bound_to_run(order.run):
                 await drive_run(driver)
         except Exception as error:
@@ -235,7 +259,12 @@ class Slices:
         output = f.NOTHING
         if journal.run.concluded is not None:
             output = output_json(RunResult(driver.scope).final_output)[0]
-        return Report(facts, self._changed_context(driver, order), failure, output)
+        context = None
+        try:
+            context = self._changed_context(driver, order)
+        except ContextMissing as error:  # the facts count: a body may have run
+            failure = failure or Failure(type(error).__name__, str(error), holds=True)
+        return Report(facts, context, failure, output)
 
     def _changed_context(self, driver: SliceDriver, order: Order) -> ContextText | None:
         """Return the context, if the slice has changed it; the worker's own context is not kept."""
@@ -258,7 +287,8 @@ def _failure(order: Order, error: Exception, facts: Sequence[AnyFact]) -> Failur
             raise NotEntered(one_line(error)) from error
     elif order.call is None and is_repeatable(error) and all(isinstance(fact, TELLING) for fact in facts):
         raise Repeatable(one_line(error)) from error
-    return failure_of(error)
+    idle = order.call is None and all(isinstance(fact, FIRST) for fact in facts)
+    return replace(failure_of(error), holds=idle and not is_repeatable(error))
 
 
 def is_repeatable(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ histories in the tests, or be guarded by `workflow.patched`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -27,13 +27,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 with workflow.unsafe.imports_passed_through():
     from ...approval.decide import VERDICT_NAMES, already_decided, decide
     from ...approval.decision import Decider, Edit, checked_name, decision_from
-    from ...approval.question import effective
+    from ...approval.question import arguments_text
     from ...core import facts as f
-    from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
     from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
     from ...errors import (
+        AgentNotFound,
         AlreadyDecided,
         AssentryError,
         Conflict,
@@ -122,6 +122,8 @@ class RunWorkflow:
         self._reset = False
         """True if the history has results that were given to another execution: an operator has reset the workflow."""
         self._looks = 0
+        self._untold: list[str] = [] if carried is None else list(carried.untold)
+        """The questions whose decisions no activity has told hooks of yet."""
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
         self._projects = carried is not None and carried.projects
@@ -169,10 +171,15 @@ class RunWorkflow:
                     raise
                 self._failure = _failure_of(error)
             else:
+                self._failure = None
                 self._take(report, self._ledger.take(report.facts))
                 self._projects = report.projects
                 if self._ledger.run.began is not None:
                     return
+            if self._failure is not None and self._failure.kind == AgentNotFound.__name__ and not order.patient:
+                order = replace(order, patient=True)  # whoever looks is told, and a worker that has it may come
+                continue
+            order = replace(order, patient=False)
             await self._wait(self._news)
 
     async def _drive(self) -> None:
@@ -228,7 +235,9 @@ class RunWorkflow:
         """Reject the open questions whose deadline has passed."""
         run = self._ledger.run
         if run.open and run.closed is None:
-            self._ledger.take(overdue(run, self._now()))
+            late = overdue(run, self._now())
+            self._ledger.take(late)
+            self._note_decisions(late)
 
     def _now(self) -> int:
         """Return the milliseconds since the run began, on the server's clock."""
@@ -280,11 +289,15 @@ class RunWorkflow:
             order = m.Order(self._id, self._ledger.mark, context=self._context)
         self._refuse_reset()
         order = replace(order, execution=workflow.info().run_id)
-        for effect, attempt in started:
-            self._enter(effect, attempt, order)
+        entered = [((each.path, each.call or ""), attempt) for each, attempt in started]
+        entered = [each for each in entered if self._may_enter_or_leave(*each)]
+        told = self._share_decisions([*(key for key, _ in entered), *((path, None) for path in due)])
+        for (path, call), attempt in entered:
+            self._enter(replace(order, path=path, call=call, attempt=attempt, decided=told.get((path, call), ())))
         for path, effects in due.items():
             settle = tuple(each.call or "" for each in effects if type(each) is f.Settle)
-            self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle)))
+            decided = told.get((path, None), ())
+            self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle, decided=decided)))
 
     def _hand_over(self) -> m.Order | None:
         """Return an order whose activity writes all unkept facts first; None if they are too many for one message."""
@@ -307,13 +320,33 @@ class RunWorkflow:
         elif not done and order.keeps_context and self._unkept_context is None:
             self._unkept_context = self._context
 
-    def _enter(self, effect: f.AnyEffect, attempt: int, order: m.Order) -> None:
-        """Begin the activity of a body, unless the run was stopped while its `Started` was kept."""
-        path, call = effect.path, effect.call or ""
-        if not self._may_enter(path, call):
-            self._ledger.leave(path, call, attempt, self._now())
-            return
-        order = replace(order, path=path, call=call, attempt=attempt)
+    def _note_decisions(self, facts: Iterable[f.AnyFact]) -> None:
+        """Have hooks hear of the decisions among these facts, by the next activities."""
+        decided = self._ledger.run.decided
+        asked = [getattr(fact, "asked", None) for fact in facts if verdict_of(fact) is not None]
+        self._untold += [question for question in asked if question is not None and question in decided]
+
+    def _share_decisions(self, keys: list[Key]) -> dict[Key, tuple[str, ...]]:
+        """Give each decision to one activity, which tells hooks of it: that of its call, of its path, or any."""
+        shared: dict[Key, tuple[str, ...]] = {}
+        for question in self._untold if keys else ():
+            path, call = self._ledger.run.asked.get(question, ((), ""))
+            key = next((each for each in ((path, call), (path, None)) if each in keys), keys[0])
+            shared[key] = (*shared.get(key, ()), question)
+        if keys:
+            self._untold.clear()
+        return shared
+
+    def _may_enter_or_leave(self, key: tuple[Path, str], attempt: int) -> bool:
+        """Return True if a body may be entered; else record that it was not: the run was stopped meanwhile."""
+        may = self._may_enter(*key)
+        if not may:
+            self._ledger.leave(*key, attempt, self._now())
+        return may
+
+    def _enter(self, order: m.Order) -> None:
+        """Begin the activity of a body."""
+        path, call = order.path, order.call or ""
         self._begin_task(
             (path, call), self._body(order, self._agent_at(path), self._ledger.run.at(path).calls[call].tool)
         )
@@ -355,9 +388,9 @@ class RunWorkflow:
         key: Key = (order.path, call)
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
-            if not self._may_enter(order.path, call):
+            if not self._may_enter_or_leave((order.path, call), order.attempt):
                 self._take_back(order, done=False)
-                self._ledger.leave(order.path, call, order.attempt, self._now())
+                self._untold += order.decided
                 return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
@@ -366,6 +399,7 @@ class RunWorkflow:
             if _never_entered(error):
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 self._pauses[key] = tried + 1
+                self._untold += order.decided
             self._reset = self._reset or _failure_of(error).kind == Conflict.__name__
             return
         self._take_back(order, done=True)
@@ -395,7 +429,7 @@ class RunWorkflow:
             self._output = report.output
         if report.failure is not None:
             workflow.logger.warning("Run %s failed: %s: %s", self._id, report.failure.kind, report.failure.message)
-            if not taken or status(self._ledger.run) == "exhausted":
+            if not taken or report.failure.holds or status(self._ledger.run) == "exhausted":
                 self._failure = report.failure
 
     def _must_keep(self) -> bool:
@@ -496,6 +530,7 @@ class RunWorkflow:
             executions=self._executions,
             limits=self._limits,
             projects=self._projects,
+            untold=tuple(self._untold),
         )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
 
@@ -597,6 +632,7 @@ class RunWorkflow:
     def _record(self, facts: list[f.AnyFact]) -> None:
         for fact in facts:
             self._ledger.add(fact)
+        self._note_decisions(facts)
         self._failure = None
         self._news += 1
 
@@ -743,9 +779,18 @@ def _said(word: m.Word, at: int) -> f.Said:
 def _waiting(path: Path, state: CallState) -> m.Waiting:
     asked = state.question
     assert asked is not None and state.phase is ASKED
-    arguments = "" if asked.kind == "input" else canonical(effective(state)).decode()
+    arguments = "" if asked.kind == "input" else arguments_text(state, asked)
     return m.Waiting(
-        asked.id, state.tool, arguments, asked.digest, asked.kind, asked.why, state.allowed(), path, asked.until
+        asked.id,
+        state.tool,
+        arguments,
+        asked.digest,
+        asked.kind,
+        asked.why,
+        state.allowed(),
+        path,
+        asked.until,
+        asked.prompt,
     )
 
 
