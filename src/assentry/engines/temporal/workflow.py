@@ -29,6 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from ...approval.decision import Decider, Edit, checked_name, decision_from
     from ...approval.question import arguments_text
     from ...core import facts as f
+    from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
     from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
