@@ -21,7 +21,9 @@ from assentry.store.record import Change
 from ..clock import Clock
 from ..conversation import PROMPT, WIRE
 from . import assentry, stored
-from .waiting import AGENTS, RARE, TOOLS, Inbox
+from .bulk import Bulk, PostgresBulk, SQLiteBulk
+from .processes import cpu_of_server
+from .waiting import AGENTS, RARE, TOOLS, Inbox, asking
 
 WRITES = ("append", "take", "renew", "release")
 """What of a store is a transaction in a drive."""
@@ -44,10 +46,22 @@ class Place(ABC):
     def weigh(self) -> int:
         """The bytes there."""
 
+    @abstractmethod
+    def weigh_indexes(self) -> int | None:
+        """The bytes of the indexes there; None where the database does not say."""
+
+    @abstractmethod
+    def bulk(self) -> Bulk:
+        """The database there, to be filled with many rows."""
+
     @property
     @abstractmethod
     def address(self) -> str:
         """The address of the store."""
+
+    def server_cpu(self) -> float | None:
+        """The seconds of CPU time of the database's own processes; None where it has none, or they are not here."""
+        return None
 
     def discard(self) -> None:  # noqa: B027
         """Forget everything."""
@@ -69,6 +83,21 @@ class File(Place):
 
     def weigh(self) -> int:
         return weight_of(self.path)
+
+    def weigh_indexes(self) -> int | None:
+        connection = sqlite3.connect(self.path)
+        # Tables without a rowid are indexes to SQLite; those of a store are empty or tiny here.
+        asked = "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master WHERE type = 'index')"
+        try:
+            [total] = connection.execute(asked).fetchone()
+        except sqlite3.OperationalError:  # SQLite may be built without this table
+            return None
+        finally:
+            connection.close()
+        return int(total)
+
+    def bulk(self) -> Bulk:
+        return SQLiteBulk(self.path)
 
     def discard(self) -> None:
         self.folder.cleanup()
@@ -93,12 +122,23 @@ class Schema(Place):
         return PostgresStore(self.address, upgrade=True)
 
     def weigh(self) -> int:
+        return self._sum("pg_total_relation_size")
+
+    def weigh_indexes(self) -> int | None:
+        return self._sum("pg_indexes_size")
+
+    def _sum(self, size: str) -> int:
         [total] = self.connection.execute(
-            "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
-            " WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
+            f"SELECT sum({size}(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
             [self.name],
         ).fetchone()
         return int(total)
+
+    def bulk(self) -> Bulk:
+        return PostgresBulk(self.address)
+
+    def server_cpu(self) -> float | None:
+        return cpu_of_server(self.connection.info.backend_pid)
 
     def discard(self) -> None:
         self.connection.execute(f"DROP SCHEMA {self.name} CASCADE")
@@ -156,7 +196,7 @@ class Driver(assentry.Driver, stored.Driver):
         super().__init__()
         self.place = PLACES[store]
         if store != "sqlite":
-            self.lacks = frozenset({"commit", "inbox"})
+            self.lacks = frozenset({"commit"})
 
     @asynccontextmanager
     async def ready(self, *, gated: bool = True, nested: bool = False) -> AsyncIterator[Seat]:
@@ -216,18 +256,31 @@ class Driver(assentry.Driver, stored.Driver):
             assert (await agent.store.load(changes[0].record.id)).record.seq == settle.record.seq
 
     async def inbox(self, clock: Clock, questions: int, few: int) -> None:
-        """So many open questions: the first page by each filter, decisions beside those among few, claims."""
+        """So many open questions: their weight, the first page by each filter; decisions, resumes and claims.
+
+        The last three are beside those among few.
+        """
         from . import serving  # with its libraries, which no other scenario needs
 
-        with tempfile.TemporaryDirectory(prefix="assentry-benchmark-") as folder:
-            less, more = Inbox(Path(folder, "few.db")), Inbox(Path(folder, "many.db"))
-            await less.fill(few)
-            await more.fill(questions)
-            async with SQLiteStore(less.path) as small, SQLiteStore(more.path) as large:
+        async with self._filled(few) as (_, less), self._filled(questions) as (place, more):
+            clock.metric("stored_bytes", place.weigh())
+            clock.metric("index_bytes", place.weigh_indexes())
+            clock.metric("waiting_bytes", place.weigh() / questions)
+            async with less.database.open_store() as small, more.database.open_store() as large:
                 await self._pages(clock, large, more)
-                await serving.measure_pages(clock, large, str(more.path), 10 * LOOKS)
+                await serving.measure_pages(clock, large, place.address, 10 * LOOKS)
                 await self._decisions(clock, small, less, "among few")
                 await self._decisions(clock, large, more, "among all")
+
+    @asynccontextmanager
+    async def _filled(self, questions: int) -> AsyncIterator[tuple[Place, Inbox]]:
+        place = self.place()
+        try:
+            inbox = Inbox(place.bulk())
+            await inbox.fill(questions)
+            yield place, inbox
+        finally:
+            place.discard()
 
     async def _pages(self, clock: Clock, store: Store, inbox: Inbox) -> None:
         age = time.time() - inbox.middle / 1000
@@ -254,14 +307,19 @@ class Driver(assentry.Driver, stored.Driver):
                     await store.questions(**given)
 
     async def _decisions(self, clock: Clock, store: Store, inbox: Inbox, where: str) -> None:
-        picked = inbox.spread(LOOKS + 1)
+        picked = inbox.spread(2 * LOOKS + 1)
         found = [await store.question(id) for id in picked]
         for number, question in enumerate(found):
             first = number == 0  # opens the connection that writes
-            with clock.phase("opening" if first else f"decide {where}", shares=1 if first else LOOKS):
+            with clock.phase("opening" if first else f"decide {where}", shares=1 if first else 2 * LOOKS):
                 await store.decide(question.id, Approve(), by="ann", digest=question.digest)
-        with clock.phase(f"claim {where}", shares=len(picked)):
-            for _ in picked:
+        for question in found[:LOOKS]:
+            agent = asking(question.agent, question.tool)
+            with clock.phase(f"resume {where}", shares=LOOKS):
+                result = await Runner.run(agent, await store.load(question.run), store=store)
+            assert result.final_output == "done"
+        with clock.phase(f"claim {where}", shares=LOOKS + 1):
+            for _ in found[LOOKS:]:
                 [lease] = await store.claim("bench", agents=None, hold=60, limit=1)
                 assert lease.run
 
@@ -271,6 +329,13 @@ class Driver(assentry.Driver, stored.Driver):
 
         async with self.ready() as agent:
             await serving.measure(clock, agent.store, agent.place.address, decisions, viewers)
+
+    async def inboxes(self, clock: Clock, questions: int, decisions: int, clients: int, most: int) -> None:
+        """Decide over HTTP by so many clients at once, on 1, 2, 4 ... `most` inbox processes of one database."""
+        from . import serving  # with its libraries, which no other scenario needs
+
+        async with self._filled(questions) as (place, inbox), inbox.database.open_store() as store:
+            await serving.measure_inboxes(clock, store, place, inbox, decisions, clients, most)
 
     async def viewed(self, clock: Clock, looks: int) -> None:
         """Look at `/health` while a viewer opens the largest pages."""
