@@ -279,7 +279,7 @@ CASES = (
     *(late("sqlite", 10, 20, 5), late("sqlite", 400, 20, 3), late("sqlite", 1000, 20, 1)),
     *(late("postgres", 10, 20, 5), late("postgres", 400, 20, 1), late("postgres", 1000, 20, 1)),
     *(inbox(1000, 3), inbox(1000, 3, group="inbox-postgres")),
-    *(inboxes("sqlite", 10_000, 1000, 48, 1, 3), inboxes("postgres", 10_000, 1000, 48, 4, 3)),
+    *(inboxes("sqlite", 20_000, 3000, 48, 1, 3), inboxes("postgres", 20_000, 3000, 48, 4, 3)),
     *(served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(viewed("sqlite", 1000, 1), viewed("postgres", 1000, 1)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
@@ -289,7 +289,11 @@ CASES = (
 )
 """What `make bench` measures."""
 
-LONG = (inbox(1_000_000, 1), inbox(1_000_000, 1, group="inbox-postgres"))
+LONG = tuple(
+    inbox(questions, 1, group=group)
+    for group in ("inbox", "inbox-postgres")
+    for questions in (10_000, 100_000, 1_000_000)
+)
 """What is measured only if it is asked for by name: takes minutes, and gigabytes of disk."""
 
 SMOKE = (
@@ -298,8 +302,8 @@ SMOKE = (
     *(deltas(1, 2), deltas(20, 2), held(5, 2, 1)),
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
-    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
-    *(inbox(100, 1, 50, "inbox-postgres"), inboxes("sqlite", 30, 5, 2, 1, 1), inboxes("postgres", 30, 5, 2, 2, 1)),
+    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(200, 1, few=100)),
+    *(inbox(200, 1, 100, "inbox-postgres"), inboxes("sqlite", 30, 5, 2, 1, 1), inboxes("postgres", 30, 5, 2, 2, 1)),
     *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
     viewed("sqlite", 20, 1),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
@@ -411,7 +415,8 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
             ("CPU ms of the database server a decision", f"server_cpu_ms_{count}"),
             ("cores busy on the whole machine", f"machine_cores_{count}"),
         )
-    ],
+    ]
+    + [Measure(f"memory of an inbox process, inboxes: {count}", "metric", f"inbox_bytes_{count}") for count in INBOXES],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
         Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),
@@ -428,6 +433,7 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("in the database", "metric", "stored_bytes"),
         Measure("of it indexes", "metric", "index_bytes"),
         Measure("in the database, each", "metric", "waiting_bytes"),
+        Measure("decide from disk, wall time", "wall", "decide from disk"),
         Measure("first page over HTTP, p99, ms", "metric", "http_page_p99_ms", plain=True),
         *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),
         *(

@@ -1,4 +1,4 @@
-"""A Postgres server for as long as the benchmark runs: the one that the tests start, but its commits wait for the disk."""
+"""A Postgres server for as long as the benchmark runs: the tests' own, but a commit waits for the disk."""
 
 from __future__ import annotations
 

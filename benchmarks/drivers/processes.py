@@ -1,4 +1,4 @@
-"""CPU time of other processes, read from `/proc`; None where the system has none."""
+"""CPU time and memory of other processes, read from `/proc`; None where the system has none."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def cpu_of(pids: Iterable[int]) -> float | None:
     """The seconds of CPU time of these processes."""
     spent = [_times(pid)[:2] for pid in pids]
     return sum(map(sum, spent)) / TICKS if all(spent) else None
+
+
+def resident_of(pid: int) -> int | None:
+    """The resident memory of a process in bytes."""
+    fields = _fields(pid)
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if fields else None
 
 
 def cpu_of_server(backend: int) -> float | None:

@@ -21,7 +21,7 @@ from assentry.testing import ScriptedModel, call
 from assentry.testing.store_checks.draft import asking
 
 from ..clock import Clock
-from .processes import cpu_of, cpu_of_machine
+from .processes import cpu_of, cpu_of_machine, resident_of
 from .waiting import Inbox
 
 HEALTH_TICK = 0.01
@@ -149,6 +149,7 @@ async def _decide_on(clock: Clock, place: Any, questions: list[Question], tokens
         before, phase = {who: read() for who, read in spent.items()}, f"decide, inboxes {count}"
         times = await _through(clients, [_deciding(question) for question in questions], clock, phase)
         after, wall = {who: read() for who, read in spent.items()}, clock.wall[phase] / 1e9
+        clock.metric(f"inbox_bytes_{count}", resident_of(inboxes[0][0]))
     clock.metric(f"decisions_per_second_{count}", len(questions) / wall)
     clock.metric(f"decision_p50_ms_{count}", percentile(times, 50))
     clock.metric(f"decision_p99_ms_{count}", percentile(times, 99))
