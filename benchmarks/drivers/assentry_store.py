@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assentry import Agent, Approve, Runner, RunResult
 from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
@@ -47,8 +47,8 @@ class Place(ABC):
         """The bytes there."""
 
     @abstractmethod
-    def weigh_indexes(self) -> int | None:
-        """The bytes of the indexes there; None where the database does not say."""
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
+        """The bytes of each table or index there; nothing where the database does not say."""
 
     @abstractmethod
     def bulk(self) -> Bulk:
@@ -95,17 +95,20 @@ class File(Place):
     def weigh(self) -> int:
         return weight_of(self.path)
 
-    def weigh_indexes(self) -> int | None:
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
         connection = sqlite3.connect(self.path)
-        # Tables without a rowid are indexes to SQLite; those of a store are empty or tiny here.
-        asked = "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master WHERE type = 'index')"
         try:
-            [total] = connection.execute(asked).fetchone()
-        except sqlite3.OperationalError:  # SQLite may be built without this table
-            return None
+            return dict(
+                connection.execute(
+                    "SELECT name, sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master WHERE type = ?)"
+                    " GROUP BY name",
+                    [kind],
+                )
+            )
+        except sqlite3.OperationalError:  # SQLite may be built without `dbstat`
+            return {}
         finally:
             connection.close()
-        return int(total)
 
     def bulk(self) -> Bulk:
         return SQLiteBulk(self.path)
@@ -136,17 +139,19 @@ class Schema(Place):
         return PostgresStore(self.address, upgrade=True)
 
     def weigh(self) -> int:
-        return self._sum("pg_total_relation_size")
-
-    def weigh_indexes(self) -> int | None:
-        return self._sum("pg_indexes_size")
-
-    def _sum(self, size: str) -> int:
         [total] = self.connection.execute(
-            f"SELECT sum({size}(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
+            "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
             [self.name],
         ).fetchone()
         return int(total)
+
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
+        found = self.connection.execute(
+            "SELECT relname, pg_table_size(oid) FROM pg_class WHERE relkind = %s AND relnamespace = %s::regnamespace",
+            [kind[0].replace("t", "r"), self.name],
+        )
+        return dict(found.fetchall())
 
     def bulk(self) -> Bulk:
         return PostgresBulk(self.address)
@@ -296,8 +301,10 @@ class Driver(assentry.Driver, stored.Driver):
 
         async with self._filled(few) as (_, less), self._filled(questions) as (place, more):
             clock.metric("stored_bytes", place.weigh())
-            clock.metric("index_bytes", place.weigh_indexes())
             clock.metric("waiting_bytes", place.weigh() / questions)
+            clock.metric("index_bytes", sum(place.weigh_parts("index").values()) or None)
+            for name, weight in (place.weigh_parts("table") | place.weigh_parts("index")).items():
+                clock.metric(f"bytes of {name}", weight)
             async with less.database.open_store() as small, more.database.open_store() as large:
                 await self._pages(clock, large, more)
                 await serving.measure_pages(clock, large, place.address, 10 * LOOKS)
