@@ -154,15 +154,19 @@ def _panel(panel: Panel, colours: Mapping[str, str]) -> Iterable[str]:
         points = [(across(tick), down(panel.columns[tick][peer])) for tick in ticks]
         colour = colours.get(peer, UNKNOWN)
         yield from _series(peer, colour, points, panel.joined)
-        for tick, (x, y) in zip(ticks, points, strict=True):
-            if panel.ticks[tick] in panel.hollow:
-                yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="white" stroke="{colour}" stroke-width="1.5"/>'
-            if panel.labelled:
-                others = (value for other, value in panel.columns[tick].items() if other != peer)
-                above = panel.columns[tick][peer] >= max(others, default=0)
-                text = escape(panel.write(panel.columns[tick][peer]))
-                place = f'x="{x:.1f}" y="{y + (-8 if above else 16):.1f}" text-anchor="middle"'
-                yield f'<text {place} font-size="10" fill="{colour}">{text}</text>'
+        for tick, point in zip(ticks, points, strict=True):
+            yield from _mark(panel, tick, peer, colour, point)
+
+
+def _mark(panel: Panel, tick: int, peer: str, colour: str, point: tuple[float, float]) -> Iterable[str]:
+    """What a point has beside its dot."""
+    (x, y), column = point, panel.columns[tick]
+    if panel.ticks[tick] in panel.hollow:
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="white" stroke="{colour}" stroke-width="1.5"/>'
+    if panel.labelled:
+        above = column[peer] == max(column.values())  # and below its point if another is higher
+        place = f'x="{x:.1f}" y="{y + (-8 if above else 16):.1f}" text-anchor="middle"'
+        yield f'<text {place} font-size="10" fill="{colour}">{escape(panel.write(column[peer]))}</text>'
 
 
 def _round(written: str) -> str:

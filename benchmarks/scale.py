@@ -21,7 +21,10 @@ from .summary import Summary
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE / "scale.json"
-CARRIERS = {"SQLite": ("assentry-sqlite", "sqlite", "inbox"), "Postgres": ("assentry-postgres", "postgres", "inbox-postgres")}
+CARRIERS = {
+    "SQLite": ("assentry-sqlite", "sqlite", "inbox"),
+    "Postgres": ("assentry-postgres", "postgres", "inbox-postgres"),
+}
 """The name on the page; the peer, and the groups of its cases."""
 SIZES = (10_000, 100_000, 1_000_000)
 """Numbers of waiting runs that were measured."""
@@ -30,6 +33,8 @@ MANY = 10_000_000
 IDLE = {"SQLite": "sqlite-idle-10000", "Postgres": "postgres-idle-5000"}
 COLOURS = {"SQLite": "#0072b2", "Postgres": "#d55e00", "Temporal": "#009e73"}
 WAITS = {"8 hours": 8 * 3600, "a day": 86_400, "a week": 7 * 86_400, "30 days": 30 * 86_400}
+CALM = 0.1
+"""The most cores that other programs may use in a round of decisions that counts."""
 THINKING = 30
 """The seconds that a person takes for a decision."""
 PAGE = 8192
@@ -58,11 +63,12 @@ def load() -> Results:
     return found
 
 
-# -- gathering -----------------------------------------------------------------------------------------------------------
+# -- gathering ----------------------------------------------------------------------------------------
 
 
 def gather(records: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> dict[str, Any]:
     """Return the medians that the page shows."""
+    records = [record | {"metrics": calm(record["metrics"])} for record in records]
     summary = Summary(records)
     made: dict[str, Any] = {"machine": dict(machine), "waiting": {}, "indexes": {}, "written": {}, "inboxes": {}}
     for name, (peer, group, inbox) in CARRIERS.items():
@@ -85,6 +91,16 @@ def gather(records: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> 
     return made
 
 
+def calm(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics without those of the rounds of decisions in which other programs took part of the machine."""
+    busy = set()
+    for count in INBOXES:
+        own = sum(metrics.get(f"{who}_cores_{count}", 0) for who in ("inbox", "client", "server"))
+        if metrics.get(f"machine_cores_{count}", 0) - own > CALM:
+            busy.add(f"_{count}")
+    return {name: value for name, value in metrics.items() if not any(name.endswith(end) for end in busy)}
+
+
 def _waiting(of: Any, case: str, count: int) -> dict[str, Any]:
     phases = {"first_read": "page", "page": "page, again", "decide": "decide among all", "resume": "resume among all"}
     found = {f"{name}_ms": of(case, "wall", phase) / 1e6 for name, phase in phases.items()}
@@ -98,15 +114,15 @@ def _waiting(of: Any, case: str, count: int) -> dict[str, Any]:
 
 def _inboxes(of: Any, records: Iterable[Mapping[str, Any]], case: str, count: int) -> dict[str, Any]:
     rate = f"decisions_per_second_{count}"
-    rates = [record["metrics"][rate] for record in records if record["case"] == case]
+    rates = [record["metrics"][rate] for record in records if record["case"] == case and rate in record["metrics"]]
     names = ("decision_p50_ms", "decision_p99_ms", "inbox_cpu_ms", "client_cpu_ms", "server_cpu_ms", "machine_cores")
     found = {name: of(case, "metric", f"{name}_{count}") for name in names}
     found |= {"per_second": of(case, "metric", rate), "lowest": min(rates), "highest": max(rates)}
     made = {name: round(value, 3) for name, value in found.items() if value is not None}
-    return made | {"bytes": of(case, "metric", f"inbox_bytes_{count}")}
+    return made | {"bytes": of(case, "metric", f"inbox_bytes_{count}"), "rounds": len(rates)}
 
 
-# -- tables --------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def tables(results: Results) -> dict[str, list[str]]:
@@ -130,7 +146,13 @@ def waiting_table(results: Results) -> list[str]:
         ("a waiting run", [f"{each['bytes'] / SIZES[-1]:,.0f} B" for each in found]),
         ("a waiting run that the runtime wrote", [f"{results['written'][name]:,.0f} B" for name in CARRIERS]),
         *(
-            (label, [f"{milliseconds(each[key])} ({milliseconds(less[key])})" for each, less in zip(found, few)])
+            (
+                label,
+                [
+                    f"{milliseconds(each[key])} ({milliseconds(less[key])})"
+                    for each, less in zip(found, few, strict=True)
+                ],
+            )
             for label, key in (
                 ("the first page, from the store", "page_ms"),
                 ("the same, right after the store is opened", "first_read_ms"),
@@ -236,7 +258,7 @@ def with_table(page: str, table: Sequence[str]) -> str:
     return "\n".join([*lines[:start], *table, *lines[end:]])
 
 
-# -- the plot ------------------------------------------------------------------------------------------------------------
+# -- the plot ----------------------------------------------------------------------------------------
 
 
 def draw(results: Results) -> str:
@@ -258,7 +280,12 @@ def draw(results: Results) -> str:
     ]
     drawn = [
         Panel(
-            stored.title, [*ticks, f"{MANY:,}"], [*stored.columns, more], size, hollow=frozenset({f"{MANY:,}"}), labelled=True
+            stored.title,
+            [*ticks, f"{MANY:,}"],
+            [*stored.columns, more],
+            size,
+            hollow=frozenset({f"{MANY:,}"}),
+            labelled=True,
         ),
         panel("A page of the inbox, by waiting runs", "page_ms", 1e6, time),
         panel("A decision, by waiting runs", "decide_ms", 1e6, time),

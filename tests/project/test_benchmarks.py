@@ -392,7 +392,7 @@ def test_the_plot_has_a_line_a_peer_and_is_well_formed() -> None:
 
 
 def scale_records(factor: float) -> list[Any]:
-    phases = {phase: 1e6 * factor for phase in ("page", "page, again", "decide among all", "resume among all")}
+    phases = dict.fromkeys(("page", "page, again", "decide among all", "resume among all"), 1000000.0 * factor)
     found = []
     for name, (peer, group, inbox) in scale.CARRIERS.items():
         for count in scale.SIZES:
@@ -402,8 +402,15 @@ def scale_records(factor: float) -> list[Any]:
         found.append(record(scale.IDLE[name], peer, metrics={"waiting_bytes": 3500.0}))
         counts = (1, 2, 4) if name == "Postgres" else (1,)
         metrics = {f"decisions_per_second_{count}": 100.0 * count * factor for count in counts}
-        measured = ("decision_p50_ms", "decision_p99_ms", "inbox_cpu_ms", "client_cpu_ms", "machine_cores", "inbox_bytes")
-        metrics |= {f"{what}_{count}": 2.0 for what in measured for count in counts}
+        measured = (
+            "decision_p50_ms",
+            "decision_p99_ms",
+            "inbox_cpu_ms",
+            "client_cpu_ms",
+            "machine_cores",
+            "inbox_bytes",
+        )
+        metrics |= {f"{what}_{count}": 2.0 for what in (*measured, "inbox_cores") for count in counts}
         if name == "Postgres":
             metrics |= {f"server_cpu_ms_{count}": 0.5 for count in counts}
         found.append(record(f"{group}-inboxes", peer, metrics=metrics))
@@ -418,6 +425,12 @@ def test_the_page_on_scale_has_medians_and_the_range_of_decisions() -> None:
     assert list(results["inboxes"]["SQLite"]) == ["1"]
     assert results["waiting"]["Postgres"]["1000000"]["page_ms"] == 4  # wall time
     assert results["written"] == {"SQLite": 3500, "Postgres": 3500}
+
+
+def test_rounds_in_which_others_used_the_machine_do_not_count() -> None:
+    own = {"inbox_cores_1": 1.0, "client_cores_1": 0.05, "inbox_cores_2": 1.2, "server_cores_2": 0.4}
+    metrics = own | {"machine_cores_1": 1.3, "machine_cores_2": 1.65, "decision_p99_ms_1": 9.0, "stored_bytes": 5.0}
+    assert set(scale.calm(metrics)) == {"inbox_cores_2", "server_cores_2", "machine_cores_2", "stored_bytes"}
 
 
 def test_ten_million_waiting_runs_are_ten_million_times_one() -> None:
