@@ -44,6 +44,8 @@ COLOURS = {
     "openai-agents-realtime": "#0072b2",
 }
 UNKNOWN = "#999999"
+HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
+"""Keeps a value readable where a line crosses it."""
 
 COLUMNS, WIDTH, HEIGHT = 3, 360, 270  # of panels
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 34  # around what is drawn in one
@@ -166,7 +168,7 @@ def _mark(panel: Panel, tick: int, peer: str, colour: str, point: tuple[float, f
     if panel.labelled:
         above = column[peer] == max(column.values())  # and below its point if another is higher
         place = f'x="{x:.1f}" y="{y + (-8 if above else 16):.1f}" text-anchor="middle"'
-        yield f'<text {place} font-size="10" fill="{colour}">{escape(panel.write(column[peer]))}</text>'
+        yield f'<text {place} font-size="10" fill="{colour}" {HALO}>{escape(panel.write(column[peer]))}</text>'
 
 
 def _round(written: str) -> str:

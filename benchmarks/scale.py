@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from .cases import INBOXES, Measure
@@ -68,7 +69,7 @@ def load() -> Results:
 
 def gather(records: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> dict[str, Any]:
     """Return the medians that the page shows."""
-    records = [record | {"metrics": calm(record["metrics"])} for record in records]
+    every, records = records, [dict(record) | {"metrics": calm(record["metrics"])} for record in records]
     summary = Summary(records)
     made: dict[str, Any] = {"machine": dict(machine), "waiting": {}, "indexes": {}, "written": {}, "inboxes": {}}
     for name, (peer, group, inbox) in CARRIERS.items():
@@ -84,7 +85,7 @@ def gather(records: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> 
         made["waiting"][name] = {str(count): _waiting(of, f"{inbox}-{count}", count) for count in SIZES}
         made["written"][name] = of(IDLE[name], "metric", "waiting_bytes")
         made["inboxes"][name] = {
-            str(count): _inboxes(of, records, f"{group}-inboxes", count)
+            str(count): _inboxes(of, records, f"{group}-inboxes", count) | _all_rounds(every, f"{group}-inboxes", count)
             for count in INBOXES
             if of(f"{group}-inboxes", "metric", f"decisions_per_second_{count}") is not None
         }
@@ -120,6 +121,12 @@ def _inboxes(of: Any, records: Iterable[Mapping[str, Any]], case: str, count: in
     found |= {"per_second": of(case, "metric", rate), "lowest": min(rates), "highest": max(rates)}
     made = {name: round(value, 3) for name, value in found.items() if value is not None}
     return made | {"bytes": of(case, "metric", f"inbox_bytes_{count}"), "rounds": len(rates)}
+
+
+def _all_rounds(records: Iterable[Mapping[str, Any]], case: str, count: int) -> dict[str, Any]:
+    rate = f"decisions_per_second_{count}"
+    rates = [record["metrics"][rate] for record in records if record["case"] == case and rate in record["metrics"]]
+    return {"all_rounds": len(rates), "all_per_second": round(median(rates), 3)}
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -181,11 +188,13 @@ def inboxes_table(results: Results) -> list[str]:
                         f"{found['server_cpu_ms']:.1f} ms" if "server_cpu_ms" in found else "",
                         f"{found['client_cpu_ms']:.2f} ms",
                         f"{found['machine_cores']:.1f} of {results['machine']['cores']}",
+                        f"{found['rounds']} of {found['all_rounds']}",
+                        f"{found['all_per_second']:.0f}",
                     ],
                 )
             )
     head = ["processes", "decisions a second", "median, 99th percentile", "CPU: inboxes", "Postgres", "clients"]
-    return _table([*head, "cores busy"], rows)
+    return _table([*head, "cores busy", "rounds counted", "with all rounds"], rows)
 
 
 def bytes_table(results: Results) -> list[str]:
