@@ -157,11 +157,13 @@ class Schema(Place):
         return PostgresBulk(self.address)
 
     def files(self) -> list[Path]:
-        self.connection.execute("CHECKPOINT")
-        [folder] = self.connection.execute("SHOW data_directory").fetchone()
+        import psycopg
+
         try:
+            self.connection.execute("CHECKPOINT")
+            [folder] = self.connection.execute("SHOW data_directory").fetchone()
             return [path for path in Path(folder, "base").rglob("*") if path.is_file() and os.access(path, os.R_OK)]
-        except PermissionError:
+        except (PermissionError, psycopg.errors.InsufficientPrivilege):  # of somebody else's server
             return []
 
     def server_cpu(self) -> float | None:
