@@ -20,6 +20,7 @@ GROUPS = {
     "sqlite": "Runs that live in an SQLite file",
     "postgres": "Runs that live in Postgres",
     "inbox": "So many open questions in an SQLite file",
+    "inbox-postgres": "So many open questions in Postgres",
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
     "mcp": "A call of an MCP server over stdio that a rule lets pass",
@@ -29,6 +30,7 @@ SIDES = {
     "sqlite": IN_SQLITE,
     "postgres": IN_POSTGRES,
     "inbox": IN_SQLITE,
+    "inbox-postgres": IN_POSTGRES,
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
     **IN_DIALECT,
     "mcp": WITH_MCP,
@@ -226,11 +228,18 @@ def realtime_idle(sessions: int, prior: int, repetitions: int) -> tuple[Case, ..
     )
 
 
-def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
+def inbox(questions: int, repetitions: int, few: int = 1000, group: str = "inbox") -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
     params = {"questions": questions, "few": few}
-    return Case(f"inbox-{questions}", "inbox", label, "inbox", params, repetitions, fresh=True)
+    return Case(f"{group}-{questions}", group, label, "inbox", params, repetitions, fresh=True)
+
+
+def inboxes(group: str, questions: int, decisions: int, clients: int, most: int, repetitions: int) -> Case:
+    """So many decisions over HTTP by many clients, on up to `most` inbox processes, among so many open questions."""
+    label = f"{counted(decisions, 'decision')} of {clients} clients, {questions:,} open"
+    params = {"questions": questions, "decisions": decisions, "clients": clients, "most": most}
+    return Case(f"{group}-inboxes", group, label, "inboxes", params, repetitions, fresh=True)
 
 
 def served(group: str, decisions: int, viewers: int, repetitions: int) -> Case:
@@ -269,7 +278,9 @@ CASES = (
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
     *(late("sqlite", 10, 20, 5), late("sqlite", 400, 20, 3), late("sqlite", 1000, 20, 1)),
     *(late("postgres", 10, 20, 5), late("postgres", 400, 20, 1), late("postgres", 1000, 20, 1)),
-    *(inbox(1000, 3), served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
+    *(inbox(1000, 3), inbox(1000, 3, group="inbox-postgres")),
+    *(inboxes("sqlite", 20_000, 3000, 48, 1, 3), inboxes("postgres", 20_000, 3000, 48, 4, 3)),
+    *(served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(viewed("sqlite", 1000, 1), viewed("postgres", 1000, 1)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
@@ -278,7 +289,11 @@ CASES = (
 )
 """What `make bench` measures."""
 
-LONG = (inbox(1_000_000, 1),)
+LONG = tuple(
+    inbox(questions, 1, group=group)
+    for group in ("inbox", "inbox-postgres")
+    for questions in (10_000, 100_000, 1_000_000)
+)
 """What is measured only if it is asked for by name: takes minutes, and gigabytes of disk."""
 
 SMOKE = (
@@ -287,7 +302,8 @@ SMOKE = (
     *(deltas(1, 2), deltas(20, 2), held(5, 2, 1)),
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
-    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
+    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(200, 1, few=100)),
+    *(inbox(200, 1, 100, "inbox-postgres"), inboxes("sqlite", 30, 5, 2, 1, 1), inboxes("postgres", 30, 5, 2, 2, 1)),
     *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
     viewed("sqlite", 20, 1),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
@@ -312,6 +328,8 @@ PAGES = tuple(
         *(" of old ones of a rare agent", " of a run", " of settled ones", " further on"),
     )
 )
+INBOXES = (1, 2, 4)
+"""Numbers of inbox processes."""
 MEASURES: Mapping[str, Sequence[Measure]] = {
     "turns": [Measure("", "cpu", WHOLE)],
     "fanout": [Measure("", "cpu", WHOLE)],
@@ -381,7 +399,24 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         for scenario in ("realtime_audio", "realtime_text")
     },
     "realtime_idle": [Measure("memory", "metric", "session_bytes")],
-    "idle": [Measure("memory of each", "metric", "idle_bytes")],
+    "idle": [
+        Measure("memory of each", "metric", "idle_bytes"),
+        Measure("in the database, each", "metric", "waiting_bytes"),
+    ],
+    "inboxes": [
+        Measure(f"{what}, inboxes: {count}", "metric", name, plain=True)
+        for count in INBOXES
+        for what, name in (
+            ("decisions a second", f"decisions_per_second_{count}"),
+            ("a decision, p50, ms", f"decision_p50_ms_{count}"),
+            ("a decision, p99, ms", f"decision_p99_ms_{count}"),
+            ("CPU ms of the inboxes a decision", f"inbox_cpu_ms_{count}"),
+            ("CPU ms of the clients a decision", f"client_cpu_ms_{count}"),
+            ("CPU ms of the database server a decision", f"server_cpu_ms_{count}"),
+            ("cores busy on the whole machine", f"machine_cores_{count}"),
+        )
+    ]
+    + [Measure(f"memory of an inbox process, inboxes: {count}", "metric", f"inbox_bytes_{count}") for count in INBOXES],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
         Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),
@@ -395,11 +430,15 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("/health without a viewer, p99, ms", "metric", "health_idle_p99_ms", plain=True),
     ],
     "inbox": [
+        Measure("in the database", "metric", "stored_bytes"),
+        Measure("of it indexes", "metric", "index_bytes"),
+        Measure("in the database, each", "metric", "waiting_bytes"),
+        Measure("decide from disk, wall time", "wall", "decide from disk"),
         Measure("first page over HTTP, p99, ms", "metric", "http_page_p99_ms", plain=True),
         *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),
         *(
             Measure(f"{what} {where}, {kind} time", "cpu" if kind == "CPU" else "wall", f"{what} {where}")
-            for what in ("decide", "claim")
+            for what in ("decide", "resume", "claim")
             for kind in ("CPU", "wall")
             for where in ("among few", "among all")
         ),

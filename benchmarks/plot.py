@@ -44,6 +44,8 @@ COLOURS = {
     "openai-agents-realtime": "#0072b2",
 }
 UNKNOWN = "#999999"
+HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
+"""Keeps a value readable where a line crosses it."""
 
 COLUMNS, WIDTH, HEIGHT = 3, 360, 270  # of panels
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 34  # around what is drawn in one
@@ -64,6 +66,10 @@ class Panel:
     write: Callable[[float], str]
     joined: bool = True
     """Whether a peer's points are of one kind, and so have a line."""
+    hollow: frozenset[str] = frozenset()
+    """The ticks whose values were worked out, not measured."""
+    labelled: bool = False
+    """Whether each point has its value beside it."""
 
 
 def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
@@ -101,24 +107,31 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
 def plot(summary: Summary, cases: Iterable[Case]) -> str:
     """The whole picture."""
     drawn = panels(summary, cases)
-    rows = max(1, math.ceil(len(drawn) / COLUMNS))
-    width, height = COLUMNS * WIDTH, rows * HEIGHT + LEGEND_ROWS * LEGEND_ROW + 16
+    measured = {peer for panel in drawn for column in panel.columns for peer in column}
+    return picture(drawn, [peer.name for peer in ALL if peer.name in measured])
+
+
+def picture(
+    drawn: Sequence[Panel], names: Sequence[str], colours: Mapping[str, str] = COLOURS, across: int = COLUMNS
+) -> str:
+    """These panels, so many in a row, and a legend of these names."""
+    rows = max(1, math.ceil(len(drawn) / across))
+    width, height = across * WIDTH, rows * HEIGHT + LEGEND_ROWS * LEGEND_ROW + 16
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         ' font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for number, panel in enumerate(drawn):
-        out.append(f'<g transform="translate({number % COLUMNS * WIDTH} {number // COLUMNS * HEIGHT})">')
-        out += _panel(panel)
+        out.append(f'<g transform="translate({number % across * WIDTH} {number // across * HEIGHT})">')
+        out += _panel(panel, colours)
         out.append("</g>")
-    measured = {peer for panel in drawn for column in panel.columns for peer in column}
-    out += _legend([peer.name for peer in ALL if peer.name in measured], rows * HEIGHT + 16)
+    out += _legend(names, rows * HEIGHT + 16, colours)
     out.append("</svg>")
     return "\n".join(out) + "\n"
 
 
-def _panel(panel: Panel) -> Iterable[str]:
+def _panel(panel: Panel, colours: Mapping[str, str]) -> Iterable[str]:
     numbers = [value for column in panel.columns for value in column.values() if value > 0]
     low = math.floor(math.log10(min(numbers, default=1)))
     high = max(low + 1, math.ceil(math.log10(max(numbers, default=10))))
@@ -139,10 +152,23 @@ def _panel(panel: Panel) -> Iterable[str]:
         y = HEIGHT - BOTTOM + 18
         yield f'<text x="{across(tick):.1f}" y="{y}" text-anchor="middle" fill="#555">{escape(label)}</text>'
     for peer in _drawing_order(panel.columns):
-        points = [
-            (across(tick), down(column[peer])) for tick, column in enumerate(panel.columns) if column.get(peer, 0) > 0
-        ]
-        yield from _series(peer, points, panel.joined)
+        ticks = [tick for tick, column in enumerate(panel.columns) if column.get(peer, 0) > 0]
+        points = [(across(tick), down(panel.columns[tick][peer])) for tick in ticks]
+        colour = colours.get(peer, UNKNOWN)
+        yield from _series(peer, colour, points, panel.joined)
+        for tick, point in zip(ticks, points, strict=True):
+            yield from _mark(panel, tick, peer, colour, point)
+
+
+def _mark(panel: Panel, tick: int, peer: str, colour: str, point: tuple[float, float]) -> Iterable[str]:
+    """What a point has beside its dot."""
+    (x, y), column = point, panel.columns[tick]
+    if panel.ticks[tick] in panel.hollow:
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="white" stroke="{colour}" stroke-width="1.5"/>'
+    if panel.labelled:
+        above = column[peer] == max(column.values())  # and below its point if another is higher
+        place = f'x="{x:.1f}" y="{y + (-8 if above else 16):.1f}" text-anchor="middle"'
+        yield f'<text {place} font-size="10" fill="{colour}" {HALO}>{escape(panel.write(column[peer]))}</text>'
 
 
 def _round(written: str) -> str:
@@ -151,8 +177,7 @@ def _round(written: str) -> str:
     return f"{float(number):g} {unit}"
 
 
-def _series(peer: str, points: Sequence[tuple[float, float]], joined: bool) -> Iterable[str]:
-    colour = COLOURS.get(peer, UNKNOWN)
+def _series(peer: str, colour: str, points: Sequence[tuple[float, float]], joined: bool) -> Iterable[str]:
     thick, radius = (3, 4.5) if peer in SUBJECTS else (1.5, 3)
     yield f"<g><title>{escape(peer)}</title>"
     if joined:
@@ -169,10 +194,10 @@ def _drawing_order(columns: Iterable[Mapping[str, float]]) -> list[str]:
     return sorted(measured, key=lambda peer: (peer in SUBJECTS, peer))
 
 
-def _legend(peers: Sequence[str], top: int) -> Iterable[str]:
+def _legend(peers: Sequence[str], top: int, colours: Mapping[str, str]) -> Iterable[str]:
     a_row = math.ceil(len(peers) / LEGEND_ROWS) or 1
     for number, peer in enumerate(peers):
         x, y = LEFT + number % a_row * LEGEND_COLUMN, top + number // a_row * LEGEND_ROW
         weight = ' font-weight="bold"' if peer in SUBJECTS else ""
-        yield f'<circle cx="{x}" cy="{y}" r="5" fill="{COLOURS.get(peer, UNKNOWN)}"/>'
+        yield f'<circle cx="{x}" cy="{y}" r="5" fill="{colours.get(peer, UNKNOWN)}"/>'
         yield f'<text x="{x + 10}" y="{y + 4}" font-size="12"{weight}>{escape(peer)}</text>'

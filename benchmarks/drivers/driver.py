@@ -15,7 +15,7 @@ from ..clock import Clock, resident
 from ..conversation import FINAL, LOOKUP, WIRE, WORD, answer, executed, forget
 
 SCENARIOS = ("turns", "fanout", "pause", "ask", "stages", "stream", "held", "nested", "thread")
-STORE_SCENARIOS = ("stored", "commit", "parked", "late", "idle", "inbox", "served", "viewed")
+STORE_SCENARIOS = ("stored", "commit", "parked", "late", "idle", "inbox", "inboxes", "served", "viewed")
 """For peers whose runs live in a database; `stored.py` has those that all of them share."""
 DIALECT_SCENARIOS = ("dialect_stream", "dialect_turns", "dialect_run")
 """For peers with their own models over the official clients; `dialects.py` has them."""

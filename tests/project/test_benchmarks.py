@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import psycopg
 import pytest
 
 from assentry.store import SQLiteStore
-from benchmarks import recordings, report
+from benchmarks import recordings, report, scale
 from benchmarks.__main__ import main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
@@ -26,12 +27,15 @@ from benchmarks.drivers import (
     client_alone,
 )
 from benchmarks.drivers.assentry import Driver
+from benchmarks.drivers.bulk import Bulk, PostgresBulk, SQLiteBulk
+from benchmarks.drivers.processes import cpu_of, cpu_of_machine, cpu_of_server, resident_of
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
 from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, PEERS, RUNTIMES, THREADS, WITH_MCP
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 from tests.draws import DRAW_ALL
+from tests.store.postgres import Server
 
 ROOT = Path(__file__).parent.parent.parent
 CPU = Measure("", "cpu", WHOLE)
@@ -223,14 +227,45 @@ async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     source.connection.close()
 
 
-async def test_an_inbox_that_was_made_in_bulk_is_as_sound_as_any(tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "inbox.db")
+async def test_an_inbox_that_was_made_in_bulk_in_a_file_is_as_sound_as_any(tmp_path: Path) -> None:
+    await check_inbox(SQLiteBulk(tmp_path / "inbox.db"))
+
+
+async def test_an_inbox_that_was_made_in_bulk_in_postgres_is_as_sound_as_any(postgres: Server) -> None:
+    await check_inbox(PostgresBulk(postgres.database()))
+
+
+async def check_inbox(database: Bulk) -> None:
+    inbox = Inbox(database)
     await inbox.fill(50)
-    async with SQLiteStore(inbox.path) as store:
+    async with database.open_store() as store:
         before = [await store.questions(limit=100), await store.runs(limit=100)]
         assert len(before[0].items) == 50 and [question.id for question in before[0].items] == inbox.questions
         assert await store.rebuild() == 50  # folds every journal, and checks its chain
         assert [await store.questions(limit=100), await store.runs(limit=100)] == before
+
+
+async def test_a_place_says_what_its_tables_and_indexes_weigh(postgres: Server, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ASSENTRY_BENCHMARK_POSTGRES", postgres.url)
+    for kind in assentry_store.PLACES.values():
+        place = kind()
+        async with place.open() as store:
+            await store.runs(limit=1)  # makes the tables
+        tables, indexes = place.weigh_parts("table"), place.weigh_parts("index")
+        assert "assentry_journal" in tables and "assentry_questions_open" in indexes
+        assert 0 < sum(tables.values()) + sum(indexes.values()) <= place.weigh()
+        assert place.files()
+        place.discard()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_cpu_time_and_memory_of_other_processes_are_read(postgres: Server) -> None:
+    with psycopg.connect(postgres.url) as connection:
+        assert (cpu_of_server(connection.info.backend_pid) or -1) >= 0
+    assert cpu_of_server(os.getpid()) is None  # its parent is no Postgres server
+    own, machine = cpu_of([os.getpid()]), cpu_of_machine()
+    assert own is not None and machine is not None and 0 < own <= machine
+    assert (resident_of(os.getpid()) or 0) > 2**20
 
 
 def test_useful_bytes_are_those_of_the_transcript() -> None:
@@ -272,7 +307,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     found = compare(values, IN_SQLITE)
     assert (found.subject, found.fastest, found.yardstick) == (10, "langgraph-sqlite", 5)
     assert compare(values, IN_POSTGRES).yardstick is None
-    sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+    sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE, "inbox-postgres": IN_POSTGRES}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
     sides |= {"mcp": WITH_MCP, "realtime": LIVE}
@@ -353,6 +388,76 @@ def test_the_plot_has_a_line_a_peer_and_is_well_formed() -> None:
     assert sorted(lines) == ["assentry", "assentry", "langgraph", "langgraph", "lean", "lean"]  # two panels
 
 
+# -- the page on scale -----------------------------------------------------------------------------
+
+
+def scale_records(factor: float) -> list[Any]:
+    phases = dict.fromkeys(("page", "page, again", "decide among all", "resume among all"), 1000000.0 * factor)
+    found = []
+    for name, (peer, group, inbox) in scale.CARRIERS.items():
+        for count in scale.SIZES:
+            weights = {"stored_bytes": 3000.0 * count, "index_bytes": 1000.0 * count, "http_page_p99_ms": 4.0}
+            weights |= {"bytes of assentry_questions_agent": 128.0 * count, "bytes of assentry_runs_pkey": 20.0 * count}
+            found.append(record(f"{inbox}-{count}", peer, metrics=weights, **phases, **{"decide from disk": 5e6}))
+        found.append(record(scale.IDLE[name], peer, metrics={"waiting_bytes": 3500.0}))
+        counts = (1, 2, 4) if name == "Postgres" else (1,)
+        metrics = {f"decisions_per_second_{count}": 100.0 * count * factor for count in counts}
+        measured = (
+            "decision_p50_ms",
+            "decision_p99_ms",
+            "inbox_cpu_ms",
+            "client_cpu_ms",
+            "machine_cores",
+            "inbox_bytes",
+        )
+        metrics |= {f"{what}_{count}": 2.0 for what in (*measured, "inbox_cores") for count in counts}
+        if name == "Postgres":
+            metrics |= {f"server_cpu_ms_{count}": 0.5 for count in counts}
+        found.append(record(f"{group}-inboxes", peer, metrics=metrics))
+    return found
+
+
+def test_the_page_on_scale_has_medians_and_the_range_of_decisions() -> None:
+    records = [each for factor in (1, 3, 2) for each in scale_records(factor)]
+    results = scale.gather(records, {"cores": 2})
+    found = results["inboxes"]["Postgres"]["4"]
+    assert (found["per_second"], found["lowest"], found["highest"]) == (800, 400, 1200)
+    assert list(results["inboxes"]["SQLite"]) == ["1"]
+    assert results["waiting"]["Postgres"]["1000000"]["page_ms"] == 4  # wall time
+    assert results["written"] == {"SQLite": 3500, "Postgres": 3500}
+
+
+def test_rounds_in_which_others_used_the_machine_do_not_count() -> None:
+    own = {"inbox_cores_1": 1.0, "client_cores_1": 0.05, "inbox_cores_2": 1.2, "server_cores_2": 0.4}
+    metrics = own | {"machine_cores_1": 1.3, "machine_cores_2": 1.65, "decision_p99_ms_1": 9.0, "stored_bytes": 5.0}
+    assert set(scale.calm(metrics)) == {"inbox_cores_2", "server_cores_2", "machine_cores_2", "stored_bytes"}
+
+
+def test_ten_million_waiting_runs_are_ten_million_times_one() -> None:
+    results = scale.gather(scale_records(1), {"cores": 2})
+    table = scale.bytes_table(results)
+    assert "| rows | 10,000,000 × 2,000 B | 20.0 GB |" in table
+    assert "| indexes | 10,000,000 × 1,000 B | 10.0 GB |" in table
+    assert scale.entries_in_a_page(results) == 64
+    assert scale.indexes_table(results)[2].startswith("| `assentry_questions_agent` | 128 B | 1.28 GB |")
+    # 10,000,000 in a day are 116 a second; an inbox takes 2 ms for each, a resume 1, Postgres 0.5, a person 30 s.
+    assert "| a day | 10,000,000 / 86,400 | 116 | 0.23 | 0.12 | 0.058 | 3,472 |" in scale.rates_table(results)
+
+
+def test_the_plot_on_scale_marks_what_was_not_measured() -> None:
+    drawn = scale.draw(scale.gather(scale_records(1), {"cores": 2}))
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    assert drawn.count('fill="white" stroke=') == 1 and "30.0 GB" in drawn
+
+
+def test_a_table_takes_the_place_of_the_one_with_the_same_head() -> None:
+    page = "Text\n\n| a | b |\n|---|---:|\n| old | 1 |\n\nMore\n"
+    table = ["| a | b |", "|---|---:|", "| new | 2 |", "| newer | 3 |"]
+    assert scale.with_table(page, table) == "Text\n\n| a | b |\n|---|---:|\n| new | 2 |\n| newer | 3 |\n\nMore\n"
+    with pytest.raises(ValueError, match="not in list"):
+        scale.with_table("no table", table)
+
+
 # -- the tables of the benchmark itself ------------------------------------------------------------
 
 
@@ -400,7 +505,8 @@ def test_the_list_names_cases_and_peers(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_what_takes_minutes_is_measured_only_by_name() -> None:
     assert LONG and not {case.name for case in LONG} & {case.name for case in options([]).cases}
-    assert options(["--cases", "inbox-1000000"]).cases == list(LONG)
+    names = [case.name for case in LONG]
+    assert [case.name for case in options(["--cases", ",".join(names)]).cases] == names
 
 
 def test_bytecode_is_written_where_imports_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
