@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 import tempfile
@@ -76,7 +77,9 @@ def smoke(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
     own = [peer for peer in peers if not peer.rival]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-benchmark-")))
-        absent = _served(stack, own)
+        absent = _served(stack, own) | _without_modules(own)
+        for name, why in absent.items():
+            print(f"{name} is left out: {why}", file=sys.stderr)
         pythons = {peer.name: Path(sys.executable) for peer in own if peer.name not in absent}
         summary, failures = measure(pythons, asked.cases, folder, asked.seed, {})
     print(report.tables(summary, asked.cases))
@@ -116,6 +119,19 @@ def _served(stack: ExitStack, peers: Sequence[Peer]) -> dict[str, str]:
     except postgres.NotStarted as error:
         return {peer.name: str(error) for peer in peers if peer.postgres}
     return {}
+
+
+def _without_modules(peers: Sequence[Peer]) -> dict[str, str]:
+    """Who cannot be run by this interpreter, and why."""
+    missing = {peer.name: [name for name in peer.needs if not _installed(name)] for peer in peers}
+    return {name: f"{', '.join(modules)} is not installed" for name, modules in missing.items() if modules}
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be in
+        return False
 
 
 def measure(

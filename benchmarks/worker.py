@@ -19,7 +19,7 @@ from typing import Any
 
 from .clock import Clock
 from .conversation import forget
-from .drivers.driver import DIALECT_SCENARIOS, MCP_SCENARIOS, REALTIME_SCENARIOS, SCENARIOS, STORE_SCENARIOS
+from .drivers.driver import EVERY_SCENARIO
 
 
 async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int) -> dict[str, Any]:
@@ -34,6 +34,7 @@ async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int
         "cpu": {phase: spent / inner for phase, spent in clock.cpu.items()},
         "metrics": clock.metrics,
         "inner": inner,
+        **({"series": clock.series} if clock.series else {}),
     }
 
 
@@ -49,8 +50,7 @@ async def work(name: str, options: dict[str, str], distributions: list[str]) -> 
     Clock.calibrate()
     driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
     versions = {distribution: importlib.metadata.version(distribution) for distribution in distributions}
-    every = (*SCENARIOS, *STORE_SCENARIOS, *DIALECT_SCENARIOS, *MCP_SCENARIOS, *REALTIME_SCENARIOS)
-    known = [each for each in every if hasattr(driver, each) and each not in driver.lacks]
+    known = [each for each in EVERY_SCENARIO if hasattr(driver, each) and each not in driver.lacks]
     say({"scenarios": known, "versions": versions})
     while line := sys.stdin.readline():
         try:
