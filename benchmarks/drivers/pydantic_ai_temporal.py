@@ -39,7 +39,7 @@ async def respond(messages: list[ModelMessage], info: Any) -> ModelResponse:
 def continue_run(ctx: RunContext[None]) -> None:
     """Continue as new with all messages, if the driver wants it."""
     if driving.continued:
-        workflow.continue_as_new([ctx.messages])
+        workflow.continue_as_new(ctx.messages)
 
 
 async def lookup(city: str, days: int, note: str) -> str:

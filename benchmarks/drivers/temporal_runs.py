@@ -25,7 +25,7 @@ from ..temporal_server import Server, server
 
 QUEUE = "agents"
 START_SECONDS = 60
-STALLED_SECONDS = 120
+STALLED_SECONDS = 60
 LOOK_SECONDS = 0.02
 """The time between two looks for a question, the same for all peers."""
 AT_ONCE = 50
@@ -195,14 +195,14 @@ class Driver(ABC):
         return True
 
     async def _unless_stalled(self, end: asyncio.Future[bool]) -> bool:
-        """Wait for the end as long as the model is asked again and again; False if it is no more."""
+        """Wait for the end as long as the model is asked again and again."""
         asked = -1
         while not end.done() and asked < len(self.asked):
             asked = len(self.asked)
             await asyncio.wait({end}, timeout=STALLED_SECONDS)
         if not end.done():
             end.cancel()
-            return False
+            raise AssertionError(f"the run stands still at turn {asked}")
         return end.result()
 
     async def _approve_all(self, run: Any, count: int) -> None:
