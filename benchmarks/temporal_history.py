@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 FEW = 10
@@ -38,11 +39,11 @@ def grown(events: Sequence[Event], asked: Sequence[float]) -> list[int]:
 
 
 def per_turn(sums: Sequence[int]) -> tuple[float, float] | None:
-    """Return the median bytes of a turn among the first few and among the last few; None of a run without a middle.
+    """Return the median bytes of a turn among the first few and among the last few; None if there are too few.
 
-    The first and the last turn are left out: they hold the beginning and the end of the run.
+    The first and the last are left out: they hold the beginning and the end of the run.
     """
-    turns = [after - before for before, after in zip(sums, sums[1:], strict=False)][:-1]
+    turns = [after - before for before, after in pairwise(sums)][:-1]
     if not turns:
         return None
     return median(turns[:FEW]), median(turns[-FEW:])

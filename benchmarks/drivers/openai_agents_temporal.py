@@ -146,9 +146,7 @@ class Driver(temporal_runs.Driver):
         return reply(message(FINAL))
 
     async def start(self, workflow_id: str, max_turns: int) -> Any:
-        return await self.client.start_workflow(
-            AgentRun.run, max_turns, id=workflow_id, task_queue=temporal_runs.QUEUE
-        )
+        return await self.client.start_workflow(AgentRun.run, max_turns, id=workflow_id, task_queue=temporal_runs.QUEUE)
 
     async def result(self, run: WorkflowHandle[AgentRun, str]) -> str:
         return await run.result()

@@ -79,7 +79,7 @@ agent.tool_plain(wire, requires_approval=True)
 class AgentRun(PydanticAIWorkflow):
     """A run of the agent, and approvals by signal."""
 
-    __pydantic_ai_agents__ = [agent]
+    __pydantic_ai_agents__ = (agent,)
 
     def __init__(self) -> None:
         self.waiting: str | None = None

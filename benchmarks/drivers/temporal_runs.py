@@ -213,10 +213,11 @@ class Driver(ABC):
 
     async def _wait(self, run: Any, done: int = 0) -> Any:
         """Look until a question waits, after so many calls have run."""
-        # In this order: a question that is found after its call has run is the next one.
-        while executed[WIRE] < done or (found := await self.question(run)) is None:
+        while True:
+            # In this order: a question that is found after the last one's call has run is the next.
+            if executed[WIRE] >= done and (found := await self.question(run)) is not None:
+                return found
             await asyncio.sleep(LOOK_SECONDS)
-        return found
 
     async def _weigh(self, clock: Clock, workflow_id: str, done: int, ended: bool) -> None:
         found = await self._events(workflow_id)
