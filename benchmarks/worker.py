@@ -38,6 +38,11 @@ async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int
     }
 
 
+def failure(error: Exception) -> dict[str, Any]:
+    """The answer to an order that failed, and what a peer that cannot begin says first."""
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(traceback.format_exception(error))}
+
+
 async def work(name: str, options: dict[str, str], distributions: list[str]) -> None:
     """Serve orders until they end."""
     answers = os.fdopen(os.dup(1), "w")
@@ -48,7 +53,11 @@ async def work(name: str, options: dict[str, str], distributions: list[str]) -> 
         answers.flush()
 
     Clock.calibrate()
-    driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    try:
+        driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    except Exception as error:
+        say(failure(error))
+        return
     versions = {distribution: importlib.metadata.version(distribution) for distribution in distributions}
     known = [each for each in EVERY_SCENARIO if hasattr(driver, each) and each not in driver.lacks]
     say({"scenarios": known, "versions": versions})
@@ -56,7 +65,7 @@ async def work(name: str, options: dict[str, str], distributions: list[str]) -> 
         try:
             say(await execute(driver, **json.loads(line)))
         except Exception as error:
-            say({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+            say(failure(error))
 
 
 if __name__ == "__main__":
