@@ -26,6 +26,7 @@ from ..temporal_server import Server, server
 QUEUE = "agents"
 START_SECONDS = 60
 STALLED_SECONDS = 60
+SETTLE_SECONDS = 10
 LOOK_SECONDS = 0.02
 """The time between two looks for a question, the same for all peers."""
 AT_ONCE = 50
@@ -178,13 +179,14 @@ class Driver(ABC):
     async def _end(self, run: Any, approvals: int) -> bool:
         """Go on to the end, with so many approvals; False if the server ended the run."""
         end = asyncio.ensure_future(self.result(run))
-        if approvals:
-            deciding = asyncio.ensure_future(self._approve_all(run, approvals))
-            await asyncio.wait({end, deciding}, return_when=asyncio.FIRST_COMPLETED)
-            if not end.done():
+        deciding = asyncio.ensure_future(self._approve_all(run, approvals))
+        await asyncio.wait({end, deciding}, return_when=asyncio.FIRST_EXCEPTION)
+        if deciding.done() and deciding.exception() is not None:
+            # A decision fails, too, if the server has just ended the run.
+            await asyncio.wait({end}, timeout=SETTLE_SECONDS)
+            if not end.done() or end.exception() is None:
                 deciding.result()
-            elif end.exception() is not None:
-                deciding.cancel()
+        deciding.cancel()
         try:
             assert await end == FINAL, "the run said something else"
         except Exception:
