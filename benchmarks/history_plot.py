@@ -94,7 +94,7 @@ def _grid(axes: Axes) -> Iterable[str]:
     yield f'<text x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle" fill="#555">turns</text>'
     y = axes.down(LIMIT)
     yield f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#000" stroke-dasharray="5 4"/>'
-    yield f'<text x="{LEFT + 8}" y="{y - 6:.1f}">the server ends a run that is larger</text>'
+    yield f'<text x="{LEFT + 8}" y="{y - 6:.1f}">the server ends an execution that is larger</text>'
 
 
 def _line(axes: Axes, peer: str, record: Record) -> Iterable[str]:
@@ -116,12 +116,17 @@ def _legend(runs: Mapping[str, Record]) -> Iterable[str]:
     for number, (peer, record) in enumerate(runs.items()):
         y = TOP + 8 + number * ROW
         weight = ' font-weight="bold"' if peer in SUBJECTS else ""
-        metrics = record["metrics"]
-        turns = len(record["series"][SERIES]) - 1
-        ended = f"ended at turn {turns}" if "ended_at" in metrics else f"{size(metrics[SERIES])}, {turns} turns"
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="{COLOURS[peer]}"/>'
         yield f'<text x="{x + 12}" y="{y + 4}"{weight}>{escape(peer.replace("-temporal", ""))}</text>'
-        yield f'<text x="{x + 12}" y="{y + 18}" font-size="11" fill="#555">{ended}</text>'
+        yield f'<text x="{x + 12}" y="{y + 18}" font-size="11" fill="#555">{_outcome(record)}</text>'
+
+
+def _outcome(record: Record) -> str:
+    metrics = record["metrics"]
+    if "ended_at" in metrics:
+        return f"ended at turn {metrics['ended_at']:.0f}"
+    executions = metrics.get("executions", 1)
+    return size(metrics[SERIES]) + (f" in {executions:.0f} executions" if executions > 1 else "")
 
 
 def read(paths: Iterable[Path]) -> list[Record]:
