@@ -3,7 +3,7 @@
     python -m benchmarks.history_plot measured/temporal.jsonl results/<time>/raw.jsonl > history.svg
 
 draws the longest run of each peer in these records, so that peers may be measured at different times: the bytes of a
-history do not depend on the machine.
+history hardly depend on the machine.
 """
 
 from __future__ import annotations
