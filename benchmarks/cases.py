@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
+from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, IN_TEMPORAL, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
 from .recordings import DIALECTS
 
 GROUPS = {
@@ -25,6 +25,9 @@ GROUPS = {
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
     "mcp": "A call of an MCP server over stdio that a rule lets pass",
     "realtime": "Live sessions, over WebSocket frames from memory",
+    "temporal": "A run of so many turns as a Temporal workflow",
+    "temporal-approvals": "The same with a person at every turn",
+    "temporal-waiting": "Runs in Temporal that wait for a person",
 }
 SIDES = {
     "sqlite": IN_SQLITE,
@@ -35,6 +38,7 @@ SIDES = {
     **IN_DIALECT,
     "mcp": WITH_MCP,
     "realtime": LIVE,
+    **dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL),
 }
 """Who is compared in a group, where it is not the runtimes."""
 
@@ -228,6 +232,29 @@ def realtime_idle(sessions: int, prior: int, repetitions: int) -> tuple[Case, ..
     )
 
 
+OUTPUT = 500
+"""How long a tool's answer is in a run in Temporal."""
+
+
+def temporal(n: int, repetitions: int) -> tuple[Case, Case]:
+    """A run of n turns in Temporal, and one with a person at every turn."""
+    params = {"n": n, "length": OUTPUT}
+    turn, person = "temporal_turns", "temporal_approvals"
+    label = counted(n, "turn")
+    # Each starts a server and lets short runs come before, so a process of its own needs nothing more to be warm.
+    return (
+        Case(f"temporal-{n}", "temporal", label, turn, params, repetitions, n, fresh=True),
+        Case(f"temporal-approvals-{n}", "temporal-approvals", label, person, params, repetitions, n, fresh=True),
+    )
+
+
+def temporal_waiting(runs: int, repetitions: int) -> Case:
+    """So many runs in Temporal that wait for a person."""
+    label = counted(runs, "run")
+    name = f"temporal-waiting-{runs}"
+    return Case(name, "temporal-waiting", label, "temporal_waiting", {"runs": runs}, repetitions, fresh=True)
+
+
 def inbox(questions: int, repetitions: int, few: int = 1000, group: str = "inbox") -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
@@ -286,6 +313,7 @@ CASES = (
     *dialects(1000, 10, 11),
     *mcp(20, 3, 7),
     *(*realtime(1000, 3, 11), *realtime_idle(300, 20, 3)),
+    *(*temporal(10, 5), *temporal(100, 3), *temporal(400, 1), temporal_waiting(1000, 1)),
 )
 """What `make bench` measures."""
 
@@ -310,6 +338,7 @@ SMOKE = (
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
     *(*realtime(3, 2, 1), realtime_idle(2, 2, 1)[0]),
+    *(*temporal(3, 1), temporal_waiting(3, 1)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
@@ -317,6 +346,7 @@ QUICK_LEAVES_OUT = frozenset(
     {"threads-memory-100", "threads-sqlite-100", "threads-postgres-100"}
     | {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
     | {"sqlite-late-1000", "postgres-late-400", "postgres-late-1000"}
+    | {"temporal-400", "temporal-approvals-400", "temporal-waiting-1000"}
     | {"sqlite-parked-1000", "postgres-parked-1000", "sqlite-idle-10000", "postgres-idle-5000"}
 )
 QUICK_SCALE = 0.2
@@ -417,6 +447,27 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         )
     ]
     + [Measure(f"memory of an inbox process, inboxes: {count}", "metric", f"inbox_bytes_{count}") for count in INBOXES],
+    **{
+        scenario: [
+            Measure("history", "metric", "history_bytes"),
+            Measure("history of a turn, among the first ten", "metric", "early_bytes"),
+            Measure("history of a turn, among the last ten", "metric", "late_bytes"),
+            Measure("events", "metric", "events", plain=True),
+            Measure("turns until the server ended the run", "metric", "ended_at", plain=True),
+            Measure("written elsewhere", "metric", "beside_bytes"),
+            Measure("a turn, CPU time of the worker", "cpu", "turn"),
+            Measure("a turn, CPU time of the server, ms", "metric", "server_ms", plain=True),
+            Measure("a turn, wall time", "wall", "turn"),
+        ]
+        for scenario in ("temporal_turns", "temporal_approvals")
+    },
+    "temporal_waiting": [
+        Measure("memory of each in the worker", "metric", "waiting_bytes"),
+        Measure("memory of the worker's process", "metric", "worker_bytes"),
+        Measure("memory of each in the server", "metric", "server_waiting_bytes"),
+        Measure("memory of the server's process", "metric", "server_bytes"),
+        Measure("begin one, CPU time of the worker", "cpu", "begin"),
+    ],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
         Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),

@@ -42,6 +42,11 @@ COLOURS = {
     "assentry-realtime": "#d55e00",
     "bare-realtime": "#666666",
     "openai-agents-realtime": "#0072b2",
+    "assentry-temporal": "#d55e00",
+    "bare-temporal": "#666666",
+    "openai-agents-temporal": "#0072b2",
+    "pydantic-ai-temporal": "#cc79a7",
+    "pydantic-ai-temporal-continued": "#e69f00",
 }
 UNKNOWN = "#999999"
 HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
@@ -54,6 +59,7 @@ LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 2, 22, 200
 CPU = Measure("", "cpu", WHOLE)
 BYTES = Measure("", "metric", "state_bytes")
 STORED = Measure("", "metric", "stored_bytes")
+HISTORY = Measure("", "metric", "history_bytes")
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
         sized("Bytes in SQLite, by turns of 2 kB", "sqlite", STORED),
         sized("Bytes in Postgres, by turns of 2 kB", "postgres", STORED),
         sized("A run in SQLite, by turns", "sqlite"),
+        sized("History in Temporal, by turns", "temporal", HISTORY),
     ]
     return [panel for panel in found if any(panel.columns)]
 

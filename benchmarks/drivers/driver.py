@@ -23,6 +23,12 @@ MCP_SCENARIOS = ("mcp_calls",)
 """For peers that call an MCP server; `mcp_calls.py` has it."""
 REALTIME_SCENARIOS = ("realtime_audio", "realtime_text", "realtime_idle")
 """For peers with live sessions; `realtime.py` has them."""
+TEMPORAL_SCENARIOS = ("temporal_turns", "temporal_approvals", "temporal_waiting")
+"""For peers with runs that are Temporal workflows; `temporal_runs.py` has them."""
+EVERY_SCENARIO = (
+    *(*SCENARIOS, *STORE_SCENARIOS, *DIALECT_SCENARIOS),
+    *(*MCP_SCENARIOS, *REALTIME_SCENARIOS, *TEMPORAL_SCENARIOS),
+)
 
 
 class Script:

