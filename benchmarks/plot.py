@@ -42,8 +42,15 @@ COLOURS = {
     "assentry-realtime": "#d55e00",
     "bare-realtime": "#666666",
     "openai-agents-realtime": "#0072b2",
+    "assentry-temporal": "#d55e00",
+    "bare-temporal": "#666666",
+    "openai-agents-temporal": "#0072b2",
+    "pydantic-ai-temporal": "#cc79a7",
+    "pydantic-ai-temporal-continued": "#e69f00",
 }
 UNKNOWN = "#999999"
+HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
+"""Keeps a value readable where a line crosses it."""
 
 COLUMNS, WIDTH, HEIGHT = 3, 360, 270  # of panels
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 34  # around what is drawn in one
@@ -52,6 +59,7 @@ LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 2, 22, 200
 CPU = Measure("", "cpu", WHOLE)
 BYTES = Measure("", "metric", "state_bytes")
 STORED = Measure("", "metric", "stored_bytes")
+HISTORY = Measure("", "metric", "history_bytes")
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,10 @@ class Panel:
     write: Callable[[float], str]
     joined: bool = True
     """Whether a peer's points are of one kind, and so have a line."""
+    hollow: frozenset[str] = frozenset()
+    """The ticks whose values were worked out, not measured."""
+    labelled: bool = False
+    """Whether each point has its value beside it."""
 
 
 def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
@@ -94,6 +106,7 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
         sized("Bytes in SQLite, by turns of 2 kB", "sqlite", STORED),
         sized("Bytes in Postgres, by turns of 2 kB", "postgres", STORED),
         sized("A run in SQLite, by turns", "sqlite"),
+        sized("History in Temporal, by turns", "temporal", HISTORY),
     ]
     return [panel for panel in found if any(panel.columns)]
 
@@ -101,24 +114,31 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
 def plot(summary: Summary, cases: Iterable[Case]) -> str:
     """The whole picture."""
     drawn = panels(summary, cases)
-    rows = max(1, math.ceil(len(drawn) / COLUMNS))
-    width, height = COLUMNS * WIDTH, rows * HEIGHT + LEGEND_ROWS * LEGEND_ROW + 16
+    measured = {peer for panel in drawn for column in panel.columns for peer in column}
+    return picture(drawn, [peer.name for peer in ALL if peer.name in measured])
+
+
+def picture(
+    drawn: Sequence[Panel], names: Sequence[str], colours: Mapping[str, str] = COLOURS, across: int = COLUMNS
+) -> str:
+    """These panels, so many in a row, and a legend of these names."""
+    rows = max(1, math.ceil(len(drawn) / across))
+    width, height = across * WIDTH, rows * HEIGHT + LEGEND_ROWS * LEGEND_ROW + 16
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         ' font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for number, panel in enumerate(drawn):
-        out.append(f'<g transform="translate({number % COLUMNS * WIDTH} {number // COLUMNS * HEIGHT})">')
-        out += _panel(panel)
+        out.append(f'<g transform="translate({number % across * WIDTH} {number // across * HEIGHT})">')
+        out += _panel(panel, colours)
         out.append("</g>")
-    measured = {peer for panel in drawn for column in panel.columns for peer in column}
-    out += _legend([peer.name for peer in ALL if peer.name in measured], rows * HEIGHT + 16)
+    out += _legend(names, rows * HEIGHT + 16, colours)
     out.append("</svg>")
     return "\n".join(out) + "\n"
 
 
-def _panel(panel: Panel) -> Iterable[str]:
+def _panel(panel: Panel, colours: Mapping[str, str]) -> Iterable[str]:
     numbers = [value for column in panel.columns for value in column.values() if value > 0]
     low = math.floor(math.log10(min(numbers, default=1)))
     high = max(low + 1, math.ceil(math.log10(max(numbers, default=10))))
@@ -139,10 +159,23 @@ def _panel(panel: Panel) -> Iterable[str]:
         y = HEIGHT - BOTTOM + 18
         yield f'<text x="{across(tick):.1f}" y="{y}" text-anchor="middle" fill="#555">{escape(label)}</text>'
     for peer in _drawing_order(panel.columns):
-        points = [
-            (across(tick), down(column[peer])) for tick, column in enumerate(panel.columns) if column.get(peer, 0) > 0
-        ]
-        yield from _series(peer, points, panel.joined)
+        ticks = [tick for tick, column in enumerate(panel.columns) if column.get(peer, 0) > 0]
+        points = [(across(tick), down(panel.columns[tick][peer])) for tick in ticks]
+        colour = colours.get(peer, UNKNOWN)
+        yield from _series(peer, colour, points, panel.joined)
+        for tick, point in zip(ticks, points, strict=True):
+            yield from _mark(panel, tick, peer, colour, point)
+
+
+def _mark(panel: Panel, tick: int, peer: str, colour: str, point: tuple[float, float]) -> Iterable[str]:
+    """What a point has beside its dot."""
+    (x, y), column = point, panel.columns[tick]
+    if panel.ticks[tick] in panel.hollow:
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="white" stroke="{colour}" stroke-width="1.5"/>'
+    if panel.labelled:
+        above = column[peer] == max(column.values())  # and below its point if another is higher
+        place = f'x="{x:.1f}" y="{y + (-8 if above else 16):.1f}" text-anchor="middle"'
+        yield f'<text {place} font-size="10" fill="{colour}" {HALO}>{escape(panel.write(column[peer]))}</text>'
 
 
 def _round(written: str) -> str:
@@ -151,8 +184,7 @@ def _round(written: str) -> str:
     return f"{float(number):g} {unit}"
 
 
-def _series(peer: str, points: Sequence[tuple[float, float]], joined: bool) -> Iterable[str]:
-    colour = COLOURS.get(peer, UNKNOWN)
+def _series(peer: str, colour: str, points: Sequence[tuple[float, float]], joined: bool) -> Iterable[str]:
     thick, radius = (3, 4.5) if peer in SUBJECTS else (1.5, 3)
     yield f"<g><title>{escape(peer)}</title>"
     if joined:
@@ -169,10 +201,10 @@ def _drawing_order(columns: Iterable[Mapping[str, float]]) -> list[str]:
     return sorted(measured, key=lambda peer: (peer in SUBJECTS, peer))
 
 
-def _legend(peers: Sequence[str], top: int) -> Iterable[str]:
+def _legend(peers: Sequence[str], top: int, colours: Mapping[str, str]) -> Iterable[str]:
     a_row = math.ceil(len(peers) / LEGEND_ROWS) or 1
     for number, peer in enumerate(peers):
         x, y = LEFT + number % a_row * LEGEND_COLUMN, top + number // a_row * LEGEND_ROW
         weight = ' font-weight="bold"' if peer in SUBJECTS else ""
-        yield f'<circle cx="{x}" cy="{y}" r="5" fill="{COLOURS.get(peer, UNKNOWN)}"/>'
+        yield f'<circle cx="{x}" cy="{y}" r="5" fill="{colours.get(peer, UNKNOWN)}"/>'
         yield f'<text x="{x + 10}" y="{y + 4}" font-size="12"{weight}>{escape(peer)}</text>'

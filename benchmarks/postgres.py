@@ -1,4 +1,4 @@
-"""A Postgres server for as long as the benchmark runs: the one that the tests start."""
+"""A Postgres server for as long as the benchmark runs: the tests' own, but a commit waits for the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server() -> Iterator[None]:
     if VARIABLE in os.environ:
         yield
         return
-    with started() as made:
+    with started(durable=True) as made:
         os.environ[VARIABLE] = made.url
         try:
             yield

@@ -19,7 +19,7 @@ from typing import Any
 
 from .clock import Clock
 from .conversation import forget
-from .drivers.driver import DIALECT_SCENARIOS, MCP_SCENARIOS, REALTIME_SCENARIOS, SCENARIOS, STORE_SCENARIOS
+from .drivers.driver import EVERY_SCENARIO
 
 
 async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int) -> dict[str, Any]:
@@ -34,7 +34,13 @@ async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int
         "cpu": {phase: spent / inner for phase, spent in clock.cpu.items()},
         "metrics": clock.metrics,
         "inner": inner,
+        **({"series": clock.series} if clock.series else {}),
     }
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """The answer to an order that failed, and what a peer that cannot begin says first."""
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(traceback.format_exception(error))}
 
 
 async def work(name: str, options: dict[str, str], distributions: list[str]) -> None:
@@ -47,16 +53,19 @@ async def work(name: str, options: dict[str, str], distributions: list[str]) -> 
         answers.flush()
 
     Clock.calibrate()
-    driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    try:
+        driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    except Exception as error:
+        say(failure(error))
+        return
     versions = {distribution: importlib.metadata.version(distribution) for distribution in distributions}
-    every = (*SCENARIOS, *STORE_SCENARIOS, *DIALECT_SCENARIOS, *MCP_SCENARIOS, *REALTIME_SCENARIOS)
-    known = [each for each in every if hasattr(driver, each) and each not in driver.lacks]
+    known = [each for each in EVERY_SCENARIO if hasattr(driver, each) and each not in driver.lacks]
     say({"scenarios": known, "versions": versions})
     while line := sys.stdin.readline():
         try:
             say(await execute(driver, **json.loads(line)))
         except Exception as error:
-            say({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+            say(failure(error))
 
 
 if __name__ == "__main__":

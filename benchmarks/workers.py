@@ -36,7 +36,7 @@ class Worker:
         )
         self._read = b""
         try:
-            ready = self._answer(START_SECONDS)
+            ready = self._done(START_SECONDS)
         except Failed:
             self.close()
             raise
@@ -57,10 +57,7 @@ class Worker:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise Failed("its process ended; see workers.log") from None
-        answer = self._answer(ANSWER_SECONDS)
-        if "error" in answer:
-            raise Failed(f"{answer['error']}\n{answer['traceback']}")
-        return answer
+        return self._done(ANSWER_SECONDS)
 
     def close(self) -> None:
         """End the process."""
@@ -72,6 +69,12 @@ class Worker:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+
+    def _done(self, seconds: float) -> dict[str, Any]:
+        answer = self._answer(seconds)
+        if "error" in answer:
+            raise Failed(f"{answer['error']}\n{answer['traceback']}")
+        return answer
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         assert self._process.stdout is not None

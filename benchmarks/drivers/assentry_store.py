@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assentry import Agent, Approve, Runner, RunResult
 from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
@@ -21,7 +21,9 @@ from assentry.store.record import Change
 from ..clock import Clock
 from ..conversation import PROMPT, WIRE
 from . import assentry, stored
-from .waiting import AGENTS, RARE, TOOLS, Inbox
+from .bulk import Bulk, PostgresBulk, SQLiteBulk
+from .processes import cpu_of_server
+from .waiting import AGENTS, RARE, TOOLS, Inbox, asking
 
 WRITES = ("append", "take", "renew", "release")
 """What of a store is a transaction in a drive."""
@@ -44,10 +46,33 @@ class Place(ABC):
     def weigh(self) -> int:
         """The bytes there."""
 
+    @abstractmethod
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
+        """The bytes of each table or index there; nothing where the database does not say."""
+
+    @abstractmethod
+    def bulk(self) -> Bulk:
+        """The database there, to be filled with many rows."""
+
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """The files of the database, if they are on this machine."""
+
+    def forget(self) -> bool:
+        """Drop the files from the system's cache; False where that cannot be done."""
+        files = self.files() if hasattr(os, "posix_fadvise") else []
+        for path in files:
+            drop_from_cache(path)
+        return bool(files)
+
     @property
     @abstractmethod
     def address(self) -> str:
         """The address of the store."""
+
+    def server_cpu(self) -> float | None:
+        """The seconds of CPU time of the database's own processes; None where it has none, or they are not here."""
+        return None
 
     def discard(self) -> None:  # noqa: B027
         """Forget everything."""
@@ -69,6 +94,27 @@ class File(Place):
 
     def weigh(self) -> int:
         return weight_of(self.path)
+
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
+        connection = sqlite3.connect(self.path)
+        try:
+            return dict(
+                connection.execute(
+                    "SELECT name, sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master WHERE type = ?)"
+                    " GROUP BY name",
+                    [kind],
+                )
+            )
+        except sqlite3.OperationalError:  # SQLite may be built without `dbstat`
+            return {}
+        finally:
+            connection.close()
+
+    def bulk(self) -> Bulk:
+        return SQLiteBulk(self.path)
+
+    def files(self) -> list[Path]:
+        return list(self.path.parent.glob(f"{self.path.name}*"))
 
     def discard(self) -> None:
         self.folder.cleanup()
@@ -100,12 +146,45 @@ class Schema(Place):
         ).fetchone()
         return int(total)
 
+    def weigh_parts(self, kind: Literal["table", "index"]) -> dict[str, int]:
+        found = self.connection.execute(
+            "SELECT relname, pg_table_size(oid) FROM pg_class WHERE relkind = %s AND relnamespace = %s::regnamespace",
+            [kind[0].replace("t", "r"), self.name],
+        )
+        return dict(found.fetchall())
+
+    def bulk(self) -> Bulk:
+        return PostgresBulk(self.address)
+
+    def files(self) -> list[Path]:
+        import psycopg
+
+        try:
+            self.connection.execute("CHECKPOINT")
+            [folder] = self.connection.execute("SHOW data_directory").fetchone()
+            return [path for path in Path(folder, "base").rglob("*") if path.is_file() and os.access(path, os.R_OK)]
+        except (PermissionError, psycopg.errors.InsufficientPrivilege):  # of somebody else's server
+            return []
+
+    def server_cpu(self) -> float | None:
+        return cpu_of_server(self.connection.info.backend_pid)
+
     def discard(self) -> None:
         self.connection.execute(f"DROP SCHEMA {self.name} CASCADE")
         self.connection.close()
 
 
 PLACES: dict[str, type[Place]] = {"sqlite": File, "postgres": Schema}
+
+
+def drop_from_cache(path: Path) -> None:
+    """Write a file to the disk, and drop it from the system's cache."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
 
 
 def weight_of(path: Path) -> int:
@@ -156,7 +235,7 @@ class Driver(assentry.Driver, stored.Driver):
         super().__init__()
         self.place = PLACES[store]
         if store != "sqlite":
-            self.lacks = frozenset({"commit", "inbox"})
+            self.lacks = frozenset({"commit"})
 
     @asynccontextmanager
     async def ready(self, *, gated: bool = True, nested: bool = False) -> AsyncIterator[Seat]:
@@ -216,18 +295,35 @@ class Driver(assentry.Driver, stored.Driver):
             assert (await agent.store.load(changes[0].record.id)).record.seq == settle.record.seq
 
     async def inbox(self, clock: Clock, questions: int, few: int) -> None:
-        """So many open questions: the first page by each filter, decisions beside those among few, claims."""
+        """So many open questions: their weight, the first page by each filter; decisions, resumes and claims.
+
+        The last three are beside those among few.
+        """
         from . import serving  # with its libraries, which no other scenario needs
 
-        with tempfile.TemporaryDirectory(prefix="assentry-benchmark-") as folder:
-            less, more = Inbox(Path(folder, "few.db")), Inbox(Path(folder, "many.db"))
-            await less.fill(few)
-            await more.fill(questions)
-            async with SQLiteStore(less.path) as small, SQLiteStore(more.path) as large:
+        async with self._filled(few) as (_, less), self._filled(questions) as (place, more):
+            clock.metric("stored_bytes", place.weigh())
+            clock.metric("waiting_bytes", place.weigh() / questions)
+            clock.metric("index_bytes", sum(place.weigh_parts("index").values()) or None)
+            for name, weight in (place.weigh_parts("table") | place.weigh_parts("index")).items():
+                clock.metric(f"bytes of {name}", weight)
+            async with less.database.open_store() as small, more.database.open_store() as large:
                 await self._pages(clock, large, more)
-                await serving.measure_pages(clock, large, str(more.path), 10 * LOOKS)
+                await serving.measure_pages(clock, large, place.address, 10 * LOOKS)
                 await self._decisions(clock, small, less, "among few")
                 await self._decisions(clock, large, more, "among all")
+                if place.forget():
+                    await self._decisions_from_disk(clock, large, more)
+
+    @asynccontextmanager
+    async def _filled(self, questions: int) -> AsyncIterator[tuple[Place, Inbox]]:
+        place = self.place()
+        try:
+            inbox = Inbox(place.bulk())
+            await inbox.fill(questions)
+            yield place, inbox
+        finally:
+            place.discard()
 
     async def _pages(self, clock: Clock, store: Store, inbox: Inbox) -> None:
         age = time.time() - inbox.middle / 1000
@@ -254,16 +350,26 @@ class Driver(assentry.Driver, stored.Driver):
                     await store.questions(**given)
 
     async def _decisions(self, clock: Clock, store: Store, inbox: Inbox, where: str) -> None:
-        picked = inbox.spread(LOOKS + 1)
-        found = [await store.question(id) for id in picked]
+        found = [await store.question(id) for id in inbox.spread(4 * LOOKS + 2)[::2]]
         for number, question in enumerate(found):
             first = number == 0  # opens the connection that writes
-            with clock.phase("opening" if first else f"decide {where}", shares=1 if first else LOOKS):
+            with clock.phase("opening" if first else f"decide {where}", shares=1 if first else 2 * LOOKS):
                 await store.decide(question.id, Approve(), by="ann", digest=question.digest)
-        with clock.phase(f"claim {where}", shares=len(picked)):
-            for _ in picked:
+        for question in found[:LOOKS]:
+            agent = asking(question.agent, question.tool)
+            with clock.phase(f"resume {where}", shares=LOOKS):
+                result = await Runner.run(agent, await store.load(question.run), store=store)
+            assert result.final_output == "done"
+        with clock.phase(f"claim {where}", shares=LOOKS + 1):
+            for _ in found[LOOKS:]:
                 [lease] = await store.claim("bench", agents=None, hold=60, limit=1)
                 assert lease.run
+
+    async def _decisions_from_disk(self, clock: Clock, store: Store, inbox: Inbox) -> None:
+        for id in inbox.spread(4 * LOOKS + 2)[1::2]:
+            with clock.phase("decide from disk", shares=2 * LOOKS + 1):
+                question = await store.question(id)
+                await store.decide(id, Approve(), by="ann", digest=question.digest)
 
     async def served(self, clock: Clock, decisions: int, viewers: int) -> None:
         """Decide over HTTP, by one client and by many at once; show questions to many viewers."""
@@ -271,6 +377,13 @@ class Driver(assentry.Driver, stored.Driver):
 
         async with self.ready() as agent:
             await serving.measure(clock, agent.store, agent.place.address, decisions, viewers)
+
+    async def inboxes(self, clock: Clock, questions: int, decisions: int, clients: int, most: int) -> None:
+        """Decide over HTTP by so many clients at once, on 1, 2, 4 ... `most` inbox processes of one database."""
+        from . import serving  # with its libraries, which no other scenario needs
+
+        async with self._filled(questions) as (place, inbox), inbox.database.open_store() as store:
+            await serving.measure_inboxes(clock, store, place, inbox, decisions, clients, most)
 
     async def viewed(self, clock: Clock, looks: int) -> None:
         """Look at `/health` while a viewer opens the largest pages."""

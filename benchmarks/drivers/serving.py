@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
+import re
 import socket
 import sys
 import time
@@ -19,6 +21,8 @@ from assentry.testing import ScriptedModel, call
 from assentry.testing.store_checks.draft import asking
 
 from ..clock import Clock
+from .processes import cpu_of, cpu_of_machine, resident_of
+from .waiting import Inbox
 
 HEALTH_TICK = 0.01
 """The seconds between two looks at `/health`."""
@@ -114,6 +118,62 @@ async def measure_pages(clock: Clock, store: Store, url: str, count: int) -> Non
         await _page(client)  # opens what must be open
         times = await _through([client], [_page] * count, clock, "pages over HTTP")
         clock.metric("http_page_p99_ms", percentile(times, 99))
+
+
+async def measure_inboxes(
+    clock: Clock, store: Store, place: Any, inbox: Inbox, decisions: int, clients: int, most: int
+) -> None:
+    """Time decisions by so many clients at once, on 1, 2, 4 ... `most` processes of `assentry serve`."""
+    tokens = [await accounts_of(store).add_token(f"reviewer {n}", "reviewer") for n in range(clients)]
+    counts = [2**power for power in range(most.bit_length())]
+    random.shuffle(counts)  # what comes later may find warmer caches, or larger tables
+    left = iter(inbox.spread(len(counts) * (decisions + clients)))
+    for count in counts:
+        questions = [await store.question(next(left)) for _ in range(decisions + clients)]
+        await _decide_on(clock, place, questions, tokens, count)
+
+
+async def _decide_on(clock: Clock, place: Any, questions: list[Question], tokens: Sequence[str], count: int) -> None:
+    """Start so many inbox processes, and let each token's client decide there until no question is left."""
+    async with AsyncExitStack() as stack:
+        inboxes = [await stack.enter_async_context(serve(place.address)) for _ in range(count)]
+        ports = itertools.cycle(port for _, port in inboxes)
+        clients = [await stack.enter_async_context(Client(next(ports), token)) for token in tokens]
+        await asyncio.gather(*(each.decide(questions.pop()) for each in clients))  # opens what must be open
+        spent = {
+            "inbox": lambda: cpu_of(pid for pid, _ in inboxes),
+            "client": time.process_time,
+            "server": place.server_cpu,
+            "machine": cpu_of_machine,
+        }
+        before, phase = {who: read() for who, read in spent.items()}, f"decide, inboxes {count}"
+        times = await _through(clients, [_deciding(question) for question in questions], clock, phase)
+        after, wall = {who: read() for who, read in spent.items()}, clock.wall[phase] / 1e9
+        clock.metric(f"inbox_bytes_{count}", resident_of(inboxes[0][0]))
+    clock.metric(f"decisions_per_second_{count}", len(questions) / wall)
+    clock.metric(f"decision_p50_ms_{count}", percentile(times, 50))
+    clock.metric(f"decision_p99_ms_{count}", percentile(times, 99))
+    for who, first in before.items():
+        if first is not None and (last := after[who]) is not None:
+            clock.metric(f"{who}_cpu_ms_{count}", (last - first) * 1000 / len(questions))
+            clock.metric(f"{who}_cores_{count}", (last - first) / wall)
+
+
+@asynccontextmanager
+async def serve(url: str) -> AsyncIterator[tuple[int, int]]:
+    """Start `assentry serve` on a free port of this machine; give its process id and its port."""
+    command = (sys.executable, "-m", "assentry.cli", "serve", "--store", url, "--host", "127.0.0.1", "--port", "0")
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        said = (await process.stderr.readline()).decode()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+        assert found, f"assentry serve did not start: {said}"
+        yield process.pid, int(found[1])
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
 
 
 async def measure_health(clock: Clock, store: Store, url: str, looks: int) -> None:

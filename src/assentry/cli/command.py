@@ -179,7 +179,7 @@ def _reaching_temporal(made: argparse.ArgumentParser) -> None:
 
 def _temporal(to: Any) -> None:
     address = f"HOST:PORT or HOST:PORT/NAMESPACE; ${ENGINE}, or Temporal's own settings, if left out"
-    work = _stored(to, "worker", temporal.work, "run agents as workflows until stopped")
+    work = _stored(to, "worker", temporal.work_on_temporal, "run agents as workflows until stopped")
     work.add_argument("agents", metavar="MODULE:NAME", help="an AssentryPlugin, an AgentRegistry, an Agent, or a list")
     work.add_argument("--task-queue", default="assentry", metavar="NAME", help="the task queue (assentry)")
     work.add_argument("--concurrency", type=int, default=100, metavar="N", help="how many activities at once (100)")

@@ -38,7 +38,7 @@ async def attach_engine(store: Store, address: str | None) -> None:
         store.engine = engine.TemporalRuns(await engine.connect(address))
 
 
-async def work(options: Namespace) -> int:
+async def work_on_temporal(options: Namespace) -> int:
     """Run a worker for the agents of a module until a signal comes."""
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, format="%(levelname)s %(message)s")
     engine, agents = _engine(), find(options.agents)

@@ -14,7 +14,6 @@ from ..errors import RunNotFound, StoreFailed
 if TYPE_CHECKING:
     from ..approval.decision import Decider, Decision
     from .record import RunRecord
-    from .store import Store
 
 PAUSES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.4, 0.5, 0.5, 1.0, 1.0, 1.0)
 """The seconds between looks at a copy that follows its engine."""
@@ -72,7 +71,14 @@ class RunEngine(Protocol):
         """Revoke a grant of a run."""
 
 
-async def await_copy(store: Store, run_id: str, seq: int) -> RunRecord | None:
+class _Copies(Protocol):
+    """A store of copies."""
+
+    async def record(self, run_id: str) -> RunRecord:
+        """Return a run's record."""
+
+
+async def await_copy(store: _Copies, run_id: str, seq: int) -> RunRecord | None:
     """Wait a few seconds for a store's copy of a run to have `seq` facts, and return its record; None if it is behind.
 
     The engine has recorded everything already, so a copy that is behind, or cannot be read, is no error.

@@ -23,6 +23,8 @@ from .support import Server, until
 from .worker_program import Case, effects
 
 ROOT = Path(__file__).parents[3]
+PATIENCE = 60.0
+"""The seconds after which a run hangs."""
 
 
 class WorkerProcess:
@@ -135,9 +137,16 @@ async def start(runs: TemporalRuns, input: str, **options: Any) -> TemporalRun:
     return await runs.start("Clerk", input, task_timeout=timedelta(seconds=2), **options)
 
 
+async def result(run: TemporalRun) -> Any:
+    """Return the run's output, once the run is over."""
+    async with asyncio.timeout(PATIENCE):
+        return await run.result()
+
+
 async def asked(run: TemporalRun) -> Waiting:
     """Wait until the run asks, and return its only question."""
-    standing = await run.settled()
+    async with asyncio.timeout(PATIENCE):
+        standing = await run.settled()
     assert standing.status == "waiting", standing
     [question] = standing.questions
     return question

@@ -120,7 +120,7 @@ async def test_a_decision_that_arrives_as_the_workflow_continues_is_not_lost(tem
 async def test_a_question_that_is_open_is_carried_over_with_its_grants(temporal: Server, tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "runs.db") as store:
         agent = tool_agent(script(60, every=5), look, act)
-        async with working(await temporal.client(), agent, store, queue="carried", continue_after=1) as runs:
+        async with working(await temporal.client(), agent, store, queue="carried", continue_after=120) as runs:
             run = await runs.start("Shop", "Go on.", max_turns=500, context={"who": "ann"})
             question = (await run.settled()).questions[0]
             await runs.decide(question.id, Approve(), by="ann", digest=question.digest, grant={"max_uses": 3})

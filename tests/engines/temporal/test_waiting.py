@@ -13,7 +13,7 @@ from assentry import Approve, Edit, Reject, Respond
 from assentry.engines.temporal.client import EngineFailed
 from assentry.errors import AlreadyDecided, GrantNotFound, NotPending, RunNotFound
 
-from .processes import Place, asked, start
+from .processes import Place, asked, result, start
 from .support import until
 
 pytestmark = pytest.mark.temporal
@@ -35,7 +35,7 @@ async def test_a_decision_before_a_worker_is_up_is_recorded_once_there_is_one(pl
     await place.worker().up()
     assert ((await waiting).verdict, (await waiting).by) == ("approve", "ann")
     assert (await runs.decide(question.id, Approve(), by="ann", digest=question.digest)).verdict == "approve"
-    assert await run.result() == "done: refund 1"
+    assert await result(run) == "done: refund 1"
     assert place.done() == ["begin refund 1", "end refund 1"]
     assert await place.problems(run) == []
 
@@ -46,7 +46,7 @@ async def test_a_run_that_is_begun_before_a_worker_is_up(place: Place) -> None:
     waiting = asyncio.create_task(run.settled())
     await place.worker().up()
     assert (await waiting).status == "done"
-    assert await run.result() == "done: pay 1"
+    assert await result(run) == "done: pay 1"
 
 
 async def test_a_body_that_no_worker_listens_for_is_not_in_doubt(place: Place) -> None:
@@ -56,7 +56,7 @@ async def test_a_body_that_no_worker_listens_for_is_not_in_doubt(place: Place) -
     await place.kept(run, "left")  # it waited too long, and was given back
     assert place.done() == []
     await place.worker("-far").up()
-    assert await run.result() == "done: far 1"
+    assert await result(run) == "done: far 1"
     assert place.done() == ["begin far 1", "end far 1"]
     assert "asked" not in await place.facts(run)
     assert await place.problems(run) == []
@@ -73,7 +73,7 @@ async def test_a_cancelled_run_does_not_enter_a_body_that_waited_for_a_worker(pl
     assert (await run.settled()).status == "cancelled"
     assert place.done() == []
     await runs.resume(run.id, by="ann")
-    assert await run.result() == "done: far 1"
+    assert await result(run) == "done: far 1"
     assert place.done() == ["begin far 1", "end far 1"]
 
 
@@ -83,7 +83,7 @@ async def test_a_deadline_passes_while_a_worker_is_up(place: Place) -> None:
     run = await start(runs, "hurry 1")
     question = await asked(run)
     assert question.until is not None
-    assert "not approved" in await run.result()
+    assert "not approved" in await result(run)
     with pytest.raises(AlreadyDecided, match="rejected by deadline"):  # the run is over, and still knows
         await runs.decide(question.id, Approve(), by="ann", digest=question.digest)
     assert place.done() == []
@@ -124,7 +124,7 @@ async def test_a_person_cancels_resumes_says_and_revokes(place: Place) -> None:
     assert place.done() == []  # nothing new starts
     await runs.resume(run.id, by="ann")
     await run.settled()
-    assert await run.result() == "done: refund 1 | done: refund 2 | done: refund 3"
+    assert await result(run) == "done: refund 1 | done: refund 2 | done: refund 3"
 
     other = await start(runs, "refund 4, refund 5")
     question = await asked(other)
@@ -142,7 +142,7 @@ async def test_a_person_cancels_resumes_says_and_revokes(place: Place) -> None:
     last = await asked(other)
     assert last.arguments == '{"order":6}'
     await runs.decide(last.id, Reject("enough"), by="bob", digest=last.digest)
-    assert (await other.result()).startswith("done: refund 4 | done: refund 55 | ")
+    assert (await result(other)).startswith("done: refund 4 | done: refund 55 | ")
     with pytest.raises(RunNotFound, match="it is over"):
         await runs.say(other.id, "refund 7", by="cleo")
     assert [line for line in place.done() if line.startswith("end")] == [
@@ -158,7 +158,7 @@ async def test_temporal_cancels_a_run_that_waits(place: Place) -> None:
     await asked(run)
     await run.handle.cancel()
     with pytest.raises(EngineFailed, match="cancelled"):
-        await run.result()
+        await result(run)
     assert (await run.handle.describe()).status is WorkflowExecutionStatus.CANCELED
     assert (await place.facts(run))[-1] == "cancelled"
     assert place.done() == []
@@ -174,7 +174,7 @@ async def test_temporal_cancels_a_run_in_the_middle_of_a_body(place: Place) -> N
     await place.kept(run, "cancelled")
     (place.folder / "go").touch()
     with pytest.raises(EngineFailed, match="cancelled"):
-        await run.result()
+        await result(run)
     assert (await run.handle.describe()).status is WorkflowExecutionStatus.CANCELED
     assert place.done() == ["begin hold 1", "end hold 1"]
     assert (await place.facts(run))[-1] == "finished"
@@ -189,7 +189,7 @@ async def test_temporal_cancels_a_run_that_begins(place: Place) -> None:
     await place.did("hang")
     await run.handle.cancel()
     with pytest.raises(EngineFailed, match="cancelled"):
-        await run.result()
+        await result(run)
     assert (await run.handle.describe()).status is WorkflowExecutionStatus.CANCELED
 
 
@@ -214,5 +214,5 @@ async def test_a_body_in_the_middle_does_not_keep_a_person_from_deciding(place: 
     question = await asked(run)
     assert (question.kind, question.allowed) == ("doubt", ("approve", "respond", "reject"))
     await runs.decide(question.id, Respond("It was held."), by="ann", digest=question.digest)
-    assert await run.result() == "It was held."
+    assert await result(run) == "It was held."
     assert place.done() == ["begin hold 1"]

@@ -190,6 +190,11 @@ def clerk(request: ModelRequest) -> Any:
     return hang() if tool == "hang" else call(tool, {"order": int(order)})
 
 
+def pair(request: ModelRequest) -> Any:
+    """Call two tools at once."""
+    return " | ".join(heard(request)) or [call("hold", {"order": 1}), call("pay", {"order": 2})]
+
+
 async def hang() -> Any:
     """Hang as long as the file `hang` is there."""
     note(folder, "hang")
@@ -204,6 +209,7 @@ def agents() -> list[Agent[Any]]:
     """Return the agents, made anew."""
     return [
         Agent("Office", tools=TOOLS, model=ScriptedModel(itertools.repeat(office))),
+        Agent("Pair", tools=TOOLS, model=ScriptedModel(itertools.repeat(pair))),
         Agent("Clerk", tools=TOOLS, model=ScriptedModel(itertools.repeat(clerk))),
     ]
 

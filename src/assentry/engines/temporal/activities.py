@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from ...core.facts import AnyFact
-from ...errors import AssentryError, Conflict, UnreadableState
+from ...errors import AssentryError, Conflict, Overtaken, UnreadableState
 from . import message as m
 from .archive import JournalArchive
 from .slice import NotEntered, Repeatable, Slices, saved_of
-from .workflow import NOT_ENTERED
+from .store_projection import StoreProjection
+from .workflow import NOT_ENTERED, was_reset
 
 BEATS = 3
 """The signs of life within the time after which a worker without any is given up."""
@@ -25,18 +27,23 @@ BEATS = 3
 class RunActivities:
     """The activities with which workflows have the runs of some agents performed."""
 
-    def __init__(self, slices: Slices, archive: JournalArchive) -> None:
+    def __init__(self, slices: Slices, archive: JournalArchive, projection: StoreProjection | None = None) -> None:
         self._slices = slices
         self._archive = archive
+        self._projection = projection
 
     def all(self) -> list[Callable[..., Any]]:
         """Return all activities."""
-        return [self.begin, self.advance, self.enter, self.decide, self.keep]
+        return [self.begin, self.advance, self.enter, self.decide, self.keep, self.project]
 
     @activity.defn(name=m.BEGIN)
     async def begin(self, order: RawValue) -> RawValue:
         """Begin a run, and perform what it owes first."""
-        return await _perform(self._slices.begin(m.from_wire(order, m.Order), _now()))
+        return await _perform(self._begin(m.from_wire(order, m.Order)))
+
+    async def _begin(self, order: m.Order) -> m.Report:
+        report = await self._slices.begin(order, _now())
+        return replace(report, projects=self._projection is not None)
 
     @activity.defn(name=m.ADVANCE)
     async def advance(self, order: RawValue) -> RawValue:
@@ -46,7 +53,10 @@ class RunActivities:
     @activity.defn(name=m.ENTER)
     async def enter(self, order: RawValue) -> RawValue:
         """Take one call through the door: the last look, and the body."""
-        return await _perform(self._slices.perform(m.from_wire(order, m.Order), _now(), _tell))
+        given, execution = m.from_wire(order, m.Order), activity.info().workflow_run_id
+        if given.execution and given.execution != execution:  # the server repeats what had not ended before a reset
+            raise ApplicationError(was_reset(given.run), type=Conflict.__name__, non_retryable=True)
+        return await _perform(self._slices.perform(given, _now(), _tell))
 
     @activity.defn(name=m.DECIDE)
     async def decide(self, order: RawValue) -> RawValue:
@@ -54,15 +64,34 @@ class RunActivities:
         return await _perform(self._slices.decide(m.from_wire(order, m.Order), _now()))
 
     @activity.defn(name=m.KEEP)
-    async def keep(self, order: RawValue) -> None:
+    async def keep(self, order: RawValue) -> RawValue:
         """Write facts to the archive."""
         given = m.from_wire(order, m.Keeping)
         context = None if given.context is None else saved_of(given.context)
-        try:
+        with _final(Conflict, UnreadableState):
             async with _alive():
                 await self._archive.keep(given.run, given.mark, given.facts, given.head, context)
-        except (Conflict, UnreadableState) as error:
-            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
+        return m.to_wire(m.Report(execution=activity.info().workflow_run_id or ""))
+
+    @activity.defn(name=m.PROJECT)
+    async def project(self, order: RawValue) -> None:
+        """Have the inbox's store catch up with the archive."""
+        given = m.from_wire(order, m.Order)
+        if self._projection is not None:
+            with _final(Conflict, UnreadableState):
+                async with _alive():
+                    await self._projection.project(given.run, given.mark)
+
+
+@contextmanager
+def _final(*kinds: type[AssentryError]) -> Iterator[None]:
+    """Raise errors of these kinds so that the activity is not attempted again."""
+    try:
+        yield
+    except Overtaken:
+        raise  # the next attempt may be the first one
+    except kinds as error:
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 
 
 def _now() -> float:
@@ -73,7 +102,7 @@ def _now() -> float:
 async def _perform(work: Awaitable[m.Report]) -> RawValue:
     async with _alive():
         try:
-            return m.to_wire(await work)
+            return m.to_wire(replace(await work, execution=activity.info().workflow_run_id or ""))
         except NotEntered as error:
             raise ApplicationError(str(error), type=NOT_ENTERED, non_retryable=True) from error.__cause__
         except Repeatable as error:

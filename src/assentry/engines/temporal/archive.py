@@ -17,10 +17,11 @@ from ...core.facts import AnyFact
 from ...core.fold import fold
 from ...core.run import ENDED
 from ...core.snapshot import Snapshot, is_due, mark, take_chapter
-from ...errors import Conflict, Overtaken, RunNotFound, UnreadableState
+from ...errors import Conflict, LeaseLost, Overtaken, RunNotFound, UnreadableState
 from ...store.projection import Projection, anew
 from ...store.record import Change, Lease, SavedContext, Stored
 from ...store.row_codec import START, link, pack
+from ...store.rules import needs_lease
 from ...store.store import Store
 from .message import Mark
 
@@ -40,7 +41,8 @@ class JournalArchive(Protocol):
     ) -> None:
         """Keep the facts that come after a mark, and the context unless it is None. Keeping twice does no harm.
 
-        `head` is the hash after these facts. Raises `Conflict` if the archive has other facts.
+        `head` is the hash after these facts. Raises `Conflict` if the archive has other facts, or lacks facts before
+        the mark.
         """
 
     async def load(self, run_id: str, mark: Mark) -> Stored:
@@ -48,6 +50,12 @@ class JournalArchive(Protocol):
 
     async def define(self, definitions: Mapping[str, bytes]) -> None:
         """Keep definitions of tools, by their fingerprints, for whoever decides on their calls."""
+
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """Return the definition of a tool; None if there is none."""
+
+    async def newest(self, run_id: str) -> Mark | None:
+        """Return the last mark that was kept of a run, for a run that Temporal has forgotten; None if there is none."""
 
 
 class StoreArchive:
@@ -65,24 +73,25 @@ class StoreArchive:
         """Append the facts to the run's journal in the store, with the records that follow from them."""
         upto = mark.seq + len(facts)
         for _ in range(TRIES):
-            stored = await self._find(run_id)
+            stored = await self.find(run_id)
             seq = 0 if stored is None else stored.record.seq
             if stored is not None and seq >= mark.seq:
                 await self._compare(stored, min(seq, upto), mark, facts)
-            if seq >= upto:
+            if seq >= upto and (facts or stored is None or context in (None, stored.context)):
                 return
             if seq < mark.seq:
                 raise Conflict(
                     f"The archive has {seq} facts of run {run_id!r}, and {mark.seq} were kept: some are lost."
                 )
             try:
-                await self.store.append(self._change(run_id, stored, list(facts[seq - mark.seq :]), context))
-            except Overtaken:
-                continue
+                await self.store.append(self.change(run_id, stored, list(facts[seq - mark.seq :]), context))
+            except (Overtaken, LeaseLost):
+                continue  # another attempt of the same write was first, and may have ended the run
             return
         raise Overtaken(f"Run {run_id!r} is written to faster than it can be kept.")
 
-    async def _find(self, run_id: str) -> Stored | None:
+    async def find(self, run_id: str) -> Stored | None:
+        """Return the run as the store has it; None if it has none."""
         try:
             return await self.store.load(run_id)
         except RunNotFound:
@@ -92,7 +101,7 @@ class StoreArchive:
         """Raise `Conflict` unless the store has the workflow's own facts up to a number."""
         run_id, known = stored.record.id, facts[: seq - mark.seq]
         if self.store.keeps_hashes:
-            same = await self._hash(stored, seq) == _linked(run_id, mark, known)
+            same = await self.hash_at(stored, seq) == linked_hash(run_id, mark, known)
         else:
             same = list(stored.facts[mark.seq : seq]) == list(known)
         if not same:
@@ -101,21 +110,25 @@ class StoreArchive:
                 "workflow was reset, or begun twice. Nothing was recorded, and nothing begins again."
             )
 
-    async def _hash(self, stored: Stored, seq: int) -> str:
+    async def hash_at(self, stored: Stored, seq: int) -> str:
         """Return the hash of the run's first `seq` facts."""
         if stored.record.seq == seq and stored.head is not None:
             return stored.head.hex()
         found = await self.store.history(stored.record.id, after=seq - 1, limit=1)
         return found[0].hash if found else ""
 
-    def _change(self, run_id: str, stored: Stored | None, facts: list[AnyFact], context: SavedContext | None) -> Change:
-        now, lease = self.store.clock(), Lease(run_id, ENGINE, 1)
+    def change(self, run_id: str, stored: Stored | None, facts: list[AnyFact], context: SavedContext | None) -> Change:
+        """Return the change that appends facts to a run, or begins it, under the engine's lease."""
+        now = self.store.clock()
         if stored is None:
             change = anew(run_id, facts, int(now * 1000))
-            change.lease, change.hold = lease, FOREVER
+            change.lease, change.hold = Lease(run_id, ENGINE, 1), FOREVER
         else:
-            change = self._next(stored, facts, now)
-            change.lease = None if stored.record.worker is None else lease
+            change, fence = self._next(stored, facts, now), stored.fence or 1
+            if stored.record.worker is not None:
+                change.lease = Lease(run_id, ENGINE, fence)
+            elif needs_lease(change):  # the run had used up its turns, and an error handler concludes it
+                change.lease, change.take, change.hold = Lease(run_id, ENGINE, fence + 1), True, FOREVER
         change.context = context if context != (SavedContext() if stored is None else stored.context) else None
         change.release = change.lease is not None and change.record.status in ENDED
         return change
@@ -144,7 +157,7 @@ class StoreArchive:
             raise UnreadableState(
                 f"The archive has {stored.record.seq} facts of run {run_id!r}, not {mark.seq}: some are lost."
             )
-        if self.store.keeps_hashes and await self._hash(stored, mark.seq) != mark.head:
+        if self.store.keeps_hashes and await self.hash_at(stored, mark.seq) != mark.head:
             raise UnreadableState(f"The archive's facts of run {run_id!r} are not those that its workflow recorded.")
         if stored.record.seq == mark.seq:
             return stored
@@ -156,8 +169,17 @@ class StoreArchive:
         """Keep definitions of tools in the store."""
         await self.store.define(definitions)
 
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """Return the definition of a tool from the store."""
+        return await self.store.definition(fingerprint)
 
-def _linked(run_id: str, mark: Mark, facts: Sequence[AnyFact]) -> str:
+    async def newest(self, run_id: str) -> Mark | None:
+        """Return the mark of all facts that the store has of a run."""
+        stored = await self.find(run_id)
+        return None if stored is None else Mark(stored.record.seq, await self.hash_at(stored, stored.record.seq))
+
+
+def linked_hash(run_id: str, mark: Mark, facts: Sequence[AnyFact]) -> str:
     """Return the hash of all facts up to a mark and of these after it."""
     head = bytes.fromhex(mark.head) if mark.head else START
     for seq, fact in enumerate(facts, mark.seq + 1):

@@ -23,7 +23,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, TemporalError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ... import errors
@@ -314,7 +314,7 @@ class TemporalRuns:
         with _translated(run_id):
             handle: WorkflowHandle[Any, Any] = self.client.get_workflow_handle(run_id)
             given = await handle.query("decided", m.to_wire(text), result_type=RawValue, rpc_timeout=self.patience)
-        found = m.from_wire(given, m.Decided)
+        found = m.from_wire(given, m.DecisionOutcome)
         if found.recorded is not None:
             return found.recorded
         failed = found.failure or m.Failure("NotPending", f"Question {text.question} is not open any more.")
@@ -410,6 +410,8 @@ def _translate(error: Exception, run_id: str) -> Exception:
 
 def _error_of(cause: BaseException | None, run_id: str) -> Exception:
     """Return the error that a workflow has raised, as an error of the class that it names."""
+    if isinstance(cause, ActivityError):
+        cause = cause.cause  # such as the archive's, which refuses a workflow that was reset
     if not isinstance(cause, ApplicationError):
         return EngineFailed(f"The workflow of run {run_id!r} ended without a result: {cause}.")
     details: Mapping[str, Any] = cause.details[0] if cause.details and isinstance(cause.details[0], dict) else {}

@@ -22,17 +22,19 @@ M = TypeVar("M", bound=Struct)
 
 WORKFLOW = "AssentryRun"
 """The name of the workflow's type."""
-BEGIN, ADVANCE, ENTER, DECIDE, KEEP = (f"assentry_{word}" for word in ("begin", "advance", "enter", "decide", "keep"))
+BEGIN, ADVANCE, ENTER, DECIDE, KEEP, PROJECT = (
+    f"assentry_{word}" for word in ("begin", "advance", "enter", "decide", "keep", "project")
+)
 """The names of the activities."""
 QUEUE = "assentry"
 """The task queue that clients and workers use unless they are given another."""
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class EngineMessage(Struct, frozen=True, omit_defaults=True):
     """The base of all messages. New fields need defaults: workers and clients of two versions meet."""
 
 
-class Mark(Message, frozen=True):
+class Mark(EngineMessage, frozen=True):
     """The first `seq` facts of a run."""
 
     seq: int = 0
@@ -40,14 +42,14 @@ class Mark(Message, frozen=True):
     """The hash of the last of these facts and of the hash before it, and so of all of them; empty if there are none."""
 
 
-class ContextText(Message, frozen=True):
+class ContextText(EngineMessage, frozen=True):
     """The user's context as JSON, and its kind; see `SavedContext`."""
 
     json: Raw = NOTHING
     kind: str | None = None
 
 
-class Limits(Message, frozen=True):
+class Limits(EngineMessage, frozen=True):
     """The settings that decide when the workflow does something. They are in the history, since a replay repeats it."""
 
     bodies: int | None = None
@@ -56,7 +58,7 @@ class Limits(Message, frozen=True):
     """The number of history events after which the workflow continues as new."""
 
 
-class Opening(Message, frozen=True):
+class Opening(EngineMessage, frozen=True):
     """The request for a new run."""
 
     agent: str
@@ -72,7 +74,7 @@ class Opening(Message, frozen=True):
     """The run before, whose conversation this run continues."""
 
 
-class Carried(Message, frozen=True):
+class Carried(EngineMessage, frozen=True):
     """The part of a run that a workflow carries over when it continues as new: no conversation."""
 
     mark: Mark
@@ -86,22 +88,31 @@ class Carried(Message, frozen=True):
     executions: int = 1
     """The number of workflow executions before, for whoever looks."""
     limits: Limits = Limits()
+    projects: bool = False
+    """True if the workflow has a store catch up; see `Report.projects`."""
     untold: tuple[str, ...] = ()
     """The questions whose decisions hooks have not heard of."""
 
 
-class Start(Message, frozen=True):
+class Start(EngineMessage, frozen=True):
     """The input of the workflow: a new run, or one that is carried over."""
 
     opening: Opening | None = None
     carried: Carried | None = None
 
 
-class Order(Message, frozen=True):
+class Order(EngineMessage, frozen=True):
     """The input of an activity: the part of a run to perform."""
 
     run: str
     mark: Mark = Mark()
+    """The facts that the archive has."""
+    unkept: list[AnyFact] = []
+    """The facts after those, which the activity writes to the archive before anything else."""
+    head: str = ""
+    """The hash after the unkept facts."""
+    keeps_context: bool = False
+    """True if the activity writes the context, too."""
     path: tuple[str, ...] = ()
     call: str | None = None
     """The call whose body is to be entered; None for everything that is owed at this path and is no body."""
@@ -117,9 +128,16 @@ class Order(Message, frozen=True):
     """True if the activity is to wait for a worker that has the agent."""
     decision: DecisionText | None = None
     """The decision that needs the tool's definition, for the activity that looks at it."""
+    execution: str = ""
+    """The execution of the workflow that has ordered it. A reset makes another one, and repeats the order."""
+
+    @property
+    def upto(self) -> Mark:
+        """The facts with which the activity is performed."""
+        return Mark(self.mark.seq + len(self.unkept), self.head) if self.unkept else self.mark
 
 
-class Failure(Message, frozen=True):
+class Failure(EngineMessage, frozen=True):
     """An error that ended an activity's part of a run; the facts before it count."""
 
     kind: str
@@ -129,7 +147,7 @@ class Failure(Message, frozen=True):
     """True if the run is held up although facts were recorded: it would go on without something that was lost."""
 
 
-class Report(Message, frozen=True):
+class Report(EngineMessage, frozen=True):
     """The result of an activity: the facts that it made, which the workflow records if they are still legal."""
 
     facts: list[AnyFact] = []
@@ -140,9 +158,17 @@ class Report(Message, frozen=True):
     """The run's final output, if this part has concluded the run."""
     limits: Limits | None = None
     """The worker's limits, from the activity that begins a run."""
+    execution: str = ""
+    """The execution of the workflow that this was done for. One that finds another's in its history was reset."""
+    projects: bool = False
+    """True if the inbox's store is not the archive, so that the workflow has to have it catch up.
+
+    Only the activity that begins the run says so. What a workflow commands must come from its history: a worker whose
+    settings are others, or that replays the history years later, has to come to the same commands.
+    """
 
 
-class Keeping(Message, frozen=True):
+class Keeping(EngineMessage, frozen=True):
     """The facts to write to the archive, after those of the mark."""
 
     run: str
@@ -154,7 +180,7 @@ class Keeping(Message, frozen=True):
     """The context, if it has changed."""
 
 
-class DecisionText(Message, frozen=True):
+class DecisionText(EngineMessage, frozen=True):
     """A decision on a question, as it is sent to the workflow."""
 
     question: str
@@ -166,7 +192,7 @@ class DecisionText(Message, frozen=True):
     grant: Any = None
 
 
-class Word(Message, frozen=True):
+class Word(EngineMessage, frozen=True):
     """A message of a person to a run, other than a decision."""
 
     kind: Literal["cancel", "resume", "say", "revoke", "retry"]
@@ -175,7 +201,7 @@ class Word(Message, frozen=True):
     """The reason, the input, or the grant's id."""
 
 
-class Recorded(Message, frozen=True):
+class Recorded(EngineMessage, frozen=True):
     """The workflow's answer to a decision or a word."""
 
     seq: int
@@ -186,14 +212,14 @@ class Recorded(Message, frozen=True):
     shown: str | None = None
 
 
-class Decided(Message, frozen=True):
+class DecisionOutcome(EngineMessage, frozen=True):
     """The answer to a decision on a run that is over: what is recorded, or why the decision is not."""
 
     recorded: Recorded | None = None
     failure: Failure | None = None
 
 
-class Waiting(Message, frozen=True):
+class Waiting(EngineMessage, frozen=True):
     """A question that waits, as the workflow knows it."""
 
     id: str
@@ -209,7 +235,7 @@ class Waiting(Message, frozen=True):
     """The question itself, as JSON, if a body or a hook asks."""
 
 
-class Standing(Message, frozen=True):
+class Standing(EngineMessage, frozen=True):
     """The state of a run, as the workflow tells it."""
 
     run: str
@@ -223,6 +249,8 @@ class Standing(Message, frozen=True):
     failure: Failure | None = None
     executions: int = 1
     """The number of workflow executions that the run has taken."""
+    kept: Mark = Mark()
+    """The facts that the archive has."""
 
 
 @functools.cache

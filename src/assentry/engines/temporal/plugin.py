@@ -31,6 +31,7 @@ from .archive import ENGINE, JournalArchive, StoreArchive
 from .message import Limits
 from .options import OF_QUEUES, ActivityOptions, EngineOptions
 from .slice import Slices
+from .store_projection import StoreProjection
 from .workflow import RunWorkflow
 
 PLUGIN_OPTIONS = allowed.Options(
@@ -51,7 +52,8 @@ class AssentryPlugin(SimplePlugin):
     Args:
         agents: An `AgentRegistry`, an agent, or several.
         store: The store that keeps the facts, and that the inbox reads. With `archive` it is only what the inbox reads.
-        archive: Another place that keeps the facts, such as `ObjectArchive`.
+        archive: Another place that keeps the facts, such as `ObjectArchive`. The store then catches up when a question
+            is asked or settled, and when a run comes to rest. No run waits for it.
         default: Options of all activities.
         agent_options: Options of an agent's model calls and of all else that is no body, by the agent's name.
         tool_options: Options of a tool's body, by the tool's name.
@@ -94,9 +96,9 @@ class AssentryPlugin(SimplePlugin):
         self.options = EngineOptions(default or ActivityOptions(), by_agent, by_tool)
         settings = DriveSettings(None, self.agents, config, hooks, context, sessions)
         kept = archive if archive is not None else StoreArchive(store)
-        activities = RunActivities(
-            Slices(settings, kept, store, Limits(config.max_parallel_tools, continue_after)), kept
-        )
+        own = isinstance(kept, StoreArchive) and kept.store is store
+        slices = Slices(settings, kept, store, Limits(config.max_parallel_tools, continue_after))
+        activities = RunActivities(slices, kept, None if own else StoreProjection(kept, store))
         super().__init__("assentry", activities=activities.all(), workflows=[RunWorkflow], run_context=self._announced)
         self._store, self._config = store, config
 

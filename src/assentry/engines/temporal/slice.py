@@ -191,7 +191,10 @@ class Slices:
     async def perform(self, order: Order, now: float, tell: Tell) -> Report:
         """Perform a slice of a run: advance it at a path, or enter the body of a call."""
         try:
-            stored = await self.archive.load(order.run, order.mark)
+            if order.unkept:
+                context = saved_of(order.context) if order.keeps_context else None
+                await self.archive.keep(order.run, order.mark, order.unkept, order.head, context)
+            stored = await self.archive.load(order.run, order.upto)
             if order.call is not None and stored.record.status in STOPPED:
                 raise Conflict(
                     f"The run was {stored.record.status} before the body of call {order.call!r} was entered."

@@ -29,8 +29,9 @@ with workflow.unsafe.imports_passed_through():
     from ...approval.decision import Decider, Edit, checked_name, decision_from
     from ...approval.question import arguments_text
     from ...core import facts as f
+    from ...core.digest import canonical
     from ...core.rules import ASKED, RUNNING, verdict_of
-    from ...core.run import CallState, deadline, overdue, owed, questions, status
+    from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
     from ...core.wording import holds
     from ...errors import (
         AgentNotFound,
@@ -52,8 +53,12 @@ AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
 TOOLS = SearchAttributeKey.for_keyword_list("AssentryTools")
 ATTRIBUTES = (STATUS, AGENT, TOOLS)
 """The search attributes of a run: its status, its agent, and the tools whose calls wait for a person."""
+LAST_PROJECTION = timedelta(minutes=1)
+"""The longest time that a run which is over waits for the inbox's store to catch up."""
 NOT_ENTERED = "NotEntered"
 """The type of the error of an activity that did not enter its body."""
+FEWEST = 500
+"""The length of a history from which it is left behind although nothing was recorded: many have asked how it stands."""
 PATIENCE = 4
 """The number of times longer than wanted that the history may be before nothing new is begun in it."""
 PAUSES = (1.0, 5.0, 30.0, 60.0)
@@ -73,6 +78,14 @@ def refusal(error: AssentryError) -> ApplicationError:
 
 def _details(error: AssentryError) -> dict[str, Any]:
     return {name: getattr(error, name, None) for name in ("by", "verdict", "at")}
+
+
+def was_reset(run_id: str) -> str:
+    """Return the error of a workflow that was reset."""
+    return (
+        f"The workflow of run {run_id!r} was reset. Bodies may have begun after the point that it was reset to. "
+        "Nothing was recorded, and nothing begins again; begin a new run."
+    )
 
 
 @workflow.defn(name=m.WORKFLOW, sandboxed=False)
@@ -99,14 +112,27 @@ class RunWorkflow:
         """What activities are performing: the bodies by path and call, all else by path."""
         self._pauses: dict[Key, int] = {}
         """The number of times that each body could not be entered."""
+        self._handed: m.Mark | None = None
+        """The facts that an activity under way writes to the archive, if one does."""
+        self._wanted = 0
+        """The number of facts that the archive must have before a handler goes on."""
         self._news = 0
         """Counts what has happened that may change what is owed."""
         self._failure: m.Failure | None = None
         """The error that holds the run up, until somebody does something."""
+        self._reset = False
+        """True if the history has results that were given to another execution: an operator has reset the workflow."""
+        self._looks = 0
         self._untold: list[str] = [] if carried is None else list(carried.untold)
         """The questions whose decisions no activity has told hooks of yet."""
         self._output = f.NOTHING
         self._shown: tuple[Any, ...] = ()
+        self._projects = carried is not None and carried.projects
+        """True if the inbox's store has to catch up with the archive."""
+        self._projected: tuple[Any, ...] | None = None if carried is not None else ("", ())
+        """What the inbox shows of the run since the last time that its store was told to catch up."""
+        self._behind = False
+        self._projection: asyncio.Task[None] | None = None
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -125,6 +151,7 @@ class RunWorkflow:
         while not workflow.all_handlers_finished() or self._ledger.unkept:
             await self._keep()
             await workflow.wait_condition(lambda: workflow.all_handlers_finished() or bool(self._ledger.unkept))
+        await self._project_last()
         run = self._ledger.run
         if run.closed is not None:
             raise ApplicationError(run.closed.why, type=run.closed.error or "Closed", non_retryable=True)
@@ -147,6 +174,7 @@ class RunWorkflow:
             else:
                 self._failure = None
                 self._take(report, self._ledger.take(report.facts))
+                self._projects = report.projects
                 if self._ledger.run.began is not None:
                     return
             if self._failure is not None and self._failure.kind == AgentNotFound.__name__ and not order.patient:
@@ -158,17 +186,20 @@ class RunWorkflow:
     async def _drive(self) -> None:
         """Have everything performed that is owed, until the run is over; wait for people and activities in between."""
         while True:
+            self._refuse_reset()
             self._expire()
             before, length = self._news, workflow.info().get_current_history_length()
             leaves = length >= self._limits.events or workflow.info().is_continue_as_new_suggested()
-            leaves = leaves and self._ledger.run.seq > self._first  # an execution that does nothing helps nobody
+            if length < FEWEST and self._ledger.run.seq == self._first:
+                leaves = False  # an execution that does nothing helps nobody
             holds = leaves and (not self._tasks or length >= PATIENCE * self._limits.events)
             if self._failure is None and not holds:
                 await self._schedule()
-            if self._ledger.unkept or self._unkept_context is not None:
+            if self._must_keep():
                 await self._keep()
             self._show()
-            if self._news > before or self._ledger.unkept:
+            self._project()
+            if self._news > before or self._must_keep():
                 continue
             if self._is_over():
                 return
@@ -176,6 +207,17 @@ class RunWorkflow:
                 await self._continue(before)
             else:
                 await self._wait(before)
+
+    def _refuse_reset(self) -> None:
+        """Fail if the workflow was reset: bodies may have begun after the point that it was reset to.
+
+        Until that point the history is repeated as it was. `patched` tells it from what is new, in later replays too.
+        """
+        if not self._reset:
+            return
+        self._looks += 1  # its answer to a name stays what it was first
+        if workflow.patched(f"assentry-reset-{self._looks}"):
+            raise ApplicationError(was_reset(self._id), type=Conflict.__name__, non_retryable=True)
 
     async def _wait(self, before: int) -> None:
         """Wait until something happens, or the next deadline passes."""
@@ -218,6 +260,7 @@ class RunWorkflow:
             await workflow.wait(bodies)
         if run.began is not None:
             await self._keep()
+            await self._project_last()
 
     # -- performing ------------------------------------------------------------------------------------
 
@@ -240,18 +283,43 @@ class RunWorkflow:
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
         if not started and not due:
             return
-        await self._keep()
-        mark = self._ledger.mark
+        alone = len(started) + len(due) == 1 and self._handed is None
+        order = self._hand_over() if alone else None
+        if order is None:  # each fact is in one message, and not in one for each activity
+            await self._keep()
+            order = m.Order(self._id, self._ledger.mark, context=self._context)
+        self._refuse_reset()
+        order = replace(order, execution=workflow.info().run_id)
         entered = [((each.path, each.call or ""), attempt) for each, attempt in started]
         entered = [each for each in entered if self._may_enter_or_leave(*each)]
         told = self._share_decisions([*(key for key, _ in entered), *((path, None) for path in due)])
         for (path, call), attempt in entered:
-            order = m.Order(self._id, mark, path, call, attempt, context=self._context)
-            self._enter(replace(order, decided=told.get((path, call), ())))
+            self._enter(replace(order, path=path, call=call, attempt=attempt, decided=told.get((path, call), ())))
         for path, effects in due.items():
             settle = tuple(each.call or "" for each in effects if type(each) is f.Settle)
-            order = m.Order(self._id, mark, path, settle=settle, context=self._context)
-            self._begin_task((path, None), self._advance(replace(order, decided=told.get((path, None), ()))))
+            decided = told.get((path, None), ())
+            self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle, decided=decided)))
+
+    def _hand_over(self) -> m.Order | None:
+        """Return an order whose activity writes all unkept facts first; None if they are too many for one message."""
+        ledger = self._ledger
+        facts, upto = ledger.next_unkept()
+        if upto.seq != ledger.run.seq:
+            return None
+        keeps = self._unkept_context is not None and bool(facts)
+        self._unkept_context = None if keeps else self._unkept_context
+        self._handed = upto if facts else None
+        return m.Order(self._id, ledger.mark, facts, upto.head, keeps, context=self._context)
+
+    def _take_back(self, order: m.Order, *, done: bool) -> None:
+        """Note what became of the facts that an activity was handed, once it has ended."""
+        if not order.unkept:
+            return
+        self._handed = None
+        if done and self._ledger.mark.seq < order.upto.seq:
+            self._ledger.kept(order.upto)
+        elif not done and order.keeps_context and self._unkept_context is None:
+            self._unkept_context = self._context
 
     def _note_decisions(self, facts: Iterable[f.AnyFact]) -> None:
         """Have hooks hear of the decisions among these facts, by the next activities."""
@@ -304,10 +372,12 @@ class RunWorkflow:
         try:
             report = await self._perform(m.ADVANCE, order, self._options.of_agent(self._agent_at(order.path)))
         except ActivityError as error:
+            self._take_back(order, done=False)
             if not is_cancelled_exception(error):
                 self._failure = _failure_of(error)
             return
-        unchanged = self._ledger.run.seq == order.mark.seq
+        self._take_back(order, done=True)
+        unchanged = self._ledger.run.seq == order.upto.seq
         taken = self._ledger.take(report.facts)
         self._take(report, taken)
         if not taken and unchanged and self._failure is None:  # the next activity would come to the same
@@ -320,16 +390,20 @@ class RunWorkflow:
         if (tried := self._pauses.get(key, 0)) > 0:
             await workflow.sleep(PAUSES[min(tried, len(PAUSES)) - 1])
             if not self._may_enter_or_leave((order.path, call), order.attempt):
+                self._take_back(order, done=False)
                 self._untold += order.decided
                 return
         try:
             report = await self._perform(m.ENTER, order, self._options.of_body(agent, tool))
         except ActivityError as error:
+            self._take_back(order, done=False)
             if _never_entered(error):
                 self._ledger.leave(order.path, call, order.attempt, self._now())
                 self._pauses[key] = tried + 1
                 self._untold += order.decided
+            self._reset = self._reset or _failure_of(error).kind == Conflict.__name__
             return
+        self._take_back(order, done=True)
         self._pauses[key] = 0 if report.facts else tried + 1
         taken = self._ledger.take_body(order.path, call, order.attempt, report.facts, self._now())
         self._take(report, taken)
@@ -339,7 +413,13 @@ class RunWorkflow:
         given = await workflow.execute_activity(
             name, m.to_wire(order), result_type=RawValue, summary=summary, **options
         )
-        return m.from_wire(given, m.Report)
+        return self._noted(m.from_wire(given, m.Report))
+
+    def _noted(self, report: m.Report) -> m.Report:
+        """Note whether a report of the history was given to this execution."""
+        if report.execution and report.execution != workflow.info().run_id:
+            self._reset = True
+        return report
 
     def _take(self, report: m.Report, taken: int) -> None:
         """Take over what a report has besides facts."""
@@ -352,6 +432,13 @@ class RunWorkflow:
             workflow.logger.warning("Run %s failed: %s: %s", self._id, report.failure.kind, report.failure.message)
             if not taken or report.failure.holds or status(self._ledger.run) == "exhausted":
                 self._failure = report.failure
+
+    def _must_keep(self) -> bool:
+        """Return True if there are facts that the archive needs now, and that no activity under way writes."""
+        ledger = self._ledger
+        if self._handed is not None and self._wanted <= ledger.mark.seq:
+            return ledger.run.seq > self._handed.seq
+        return bool(ledger.unkept) or (self._unkept_context is not None and ledger.mark.seq > 0)
 
     async def _keep(self) -> None:
         """Write all facts to the archive.
@@ -366,7 +453,7 @@ class RunWorkflow:
             context, self._unkept_context = self._unkept_context, None
             order = m.Keeping(self._id, ledger.mark, facts, upto.head, context)
             try:
-                await workflow.execute_activity(
+                given = await workflow.execute_activity(
                     m.KEEP, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
                 )
             except ActivityError as error:
@@ -376,7 +463,47 @@ class RunWorkflow:
                     raise
                 failed = _failure_of(error)
                 raise ApplicationError(failed.message, type=failed.kind, non_retryable=True) from None
+            self._noted(m.from_wire(given, m.Report))
             ledger.kept(upto)
+
+    def _project(self) -> None:
+        """Have the inbox's store catch up, if a question was asked or settled, or the run has come to rest.
+
+        An activity of its own does it, one at a time, for as long as it takes. So a store that is away holds nothing
+        up.
+        """
+        run = self._ledger.run
+        if not self._projects or not self._ledger.mark.seq:
+            return
+        where = status(run)
+        now = (
+            where if where not in UNDER_WAY else "",
+            tuple(each.question.id for _, each in questions(run) if each.question),
+        )
+        if now != self._projected:
+            self._projected, self._behind = now, True
+        if self._behind and self._projection is None:
+            self._projection = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        while self._behind:
+            self._behind = False
+            order = m.Order(self._id, self._ledger.mark)
+            try:
+                await workflow.execute_activity(
+                    m.PROJECT, m.to_wire(order), result_type=RawValue, **self._options.of_keeping()
+                )
+            except ActivityError as error:
+                workflow.logger.warning("Run %s: the store is behind: %s", self._id, error.cause)
+        self._projection = None
+
+    async def _project_last(self) -> None:
+        """Have the store catch up with the end of the run, and wait for it, but not for ever."""
+        self._project()
+        if self._projection is None:
+            return
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: self._projection is None, timeout=LAST_PROJECTION)
 
     def _agent_at(self, path: Path) -> str:
         """Return the name of the agent that works at a path."""
@@ -403,6 +530,7 @@ class RunWorkflow:
             attributes=self._attributes,
             executions=self._executions,
             limits=self._limits,
+            projects=self._projects,
             untold=tuple(self._untold),
         )
         workflow.continue_as_new(m.to_wire(m.Start(carried=carried)))
@@ -490,14 +618,15 @@ class RunWorkflow:
             if text.question not in self._ledger.run.decided:
                 raise NotPending(f"Question {text.question} is not open any more: the run is over.")
         except NeedsTool:
-            return m.to_wire(m.Decided(failure=_refused(self._why_not(text))))
+            if not _repeats(self._ledger.run.decided.get(text.question), text):
+                return m.to_wire(m.DecisionOutcome(failure=_refused(self._why_not(text))))
         except AssentryError as error:
-            return m.to_wire(m.Decided(failure=_refused(error)))
-        return m.to_wire(m.Decided(self._recorded(text.question)))
+            return m.to_wire(m.DecisionOutcome(failure=_refused(error)))
+        return m.to_wire(m.DecisionOutcome(self._recorded(text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
-        wanted = self._ledger.run.seq
+        wanted = self._wanted = self._ledger.run.seq
         self._news += 1
         await workflow.wait_condition(lambda: self._ledger.mark.seq >= wanted)
 
@@ -567,13 +696,15 @@ class RunWorkflow:
         """Return where the run stands, and what waits for a person."""
         return m.to_wire(self._standing())
 
-    @workflow.update(name="settled")
+    @workflow.update(name="settled", unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def settled(self) -> RawValue:
         """Wait until the run waits for a person, is over, or cannot go on; then return where it stands.
 
         It returns while the run is working if the workflow continues as new; whoever waits asks again.
         """
         await workflow.wait_condition(self._is_settled)
+        if workflow.info().is_continue_as_new_suggested():  # the server counts updates, too
+            self._news += 1
         return m.to_wire(self._standing())
 
     def _is_settled(self) -> bool:
@@ -599,6 +730,7 @@ class RunWorkflow:
             self._output,
             self._failure,
             self._executions,
+            ledger.mark,
         )
 
     def _show(self) -> None:
@@ -623,6 +755,14 @@ def _says(fact: f.AnyFact) -> tuple[Any, ...]:
         verdict_of(fact),
         *(bytes(value) if isinstance(value := getattr(fact, name, None), Raw) else value for name in fields),
     )
+
+
+def _repeats(earlier: f.AnyFact | None, text: m.DecisionText) -> bool:
+    """Return True if a decision that needs the tool is, to the letter, the one that is recorded."""
+    given = decision_from(text.decision)
+    if earlier is None or verdict_of(earlier) != VERDICT_NAMES[type(given)] or text.grant is not None:
+        return False
+    return type(given) is Edit and given.tool is None and bytes(_says(earlier)[1]) == canonical(given.arguments)
 
 
 def _no_tool(state: CallState, name: str) -> Any:
