@@ -54,6 +54,9 @@ PATIENCE = 4
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """The seconds before a body is tried again that could not be entered."""
 
+SHOWN = (f.Asked, f.Left, f.Cancelled, f.Resumed, f.Granted, f.Revoked, f.Closed, f.Witnessed)
+"""The facts, besides verdicts on questions, that people look for in the store's copy of a run."""
+
 Key = tuple[Path, str | None]
 
 
@@ -269,7 +272,7 @@ class RunWorkflow:
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
         if not started and not due:
             return
-        alone = len(started) + len(due) == 1 and self._handed is None
+        alone = len(started) + len(due) == 1 and self._handed is None and not self._options.has_queues
         order = self._hand_over() if alone else None
         if order is None:  # each fact is in one message, and not in one for each activity
             await self._keep()
@@ -287,10 +290,13 @@ class RunWorkflow:
             self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle, decided=decided)))
 
     def _hand_over(self) -> m.Order | None:
-        """Return an order whose activity writes all unkept facts first; None if they are too many for one message."""
+        """Return an order whose activity writes all unkept facts first; None if they cannot wait for its worker.
+
+        Facts that people see cannot, nor facts that are too many for one message.
+        """
         ledger = self._ledger
         facts, upto = ledger.next_unkept()
-        if upto.seq != ledger.run.seq:
+        if upto.seq != ledger.run.seq or any(isinstance(each, SHOWN) or verdict_of(each) for each in facts):
             return None
         keeps = self._unkept_context is not None and bool(facts)
         self._unkept_context = None if keeps else self._unkept_context
