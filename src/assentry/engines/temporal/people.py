@@ -47,10 +47,10 @@ def _check_open(ledger: Ledger, text: m.DecisionText, verdict: f.Verdict) -> Non
         raise QuestionNotFound(f"This run never asked a question with the id {text.question!r:.80}.")
     earlier = run.decided.get(text.question)
     if earlier is not None and verdict_of(earlier) != verdict:
-        raise why_not(ledger, text)
+        raise earlier_decision_error(ledger, text)
 
 
-def why_not(ledger: Ledger, text: m.DecisionText) -> AssentryError:
+def earlier_decision_error(ledger: Ledger, text: m.DecisionText) -> AssentryError:
     """Return the error of a decision that others were quicker with."""
     run = ledger.run
     earlier = run.decided.get(text.question)

@@ -36,7 +36,16 @@ with workflow.unsafe.imports_passed_through():
     from . import message as m
     from .ledger import Ledger, Path
     from .options import OF_QUEUES, EngineOptions
-    from .people import NeedsTool, decision_facts, recorded, repeats, says, waiting_question, why_not, word_facts
+    from .people import (
+        NeedsTool,
+        decision_facts,
+        earlier_decision_error,
+        recorded,
+        repeats,
+        says,
+        waiting_question,
+        word_facts,
+    )
 
 STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
 AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
@@ -552,14 +561,14 @@ class RunWorkflow:
             report = m.Report(failure=_failure_of(error))
         if (failed := report.failure) is not None:
             if failed.kind == AlreadyDecided.__name__:
-                raise refusal(why_not(self._ledger, text))
+                raise refusal(earlier_decision_error(self._ledger, text))
             raise ApplicationError(failed.message, type=failed.kind, non_retryable=True)
         if not self._ledger.refuses(report.facts[:1]):
             return report.facts
         earlier = self._ledger.run.decided.get(text.question)
         if earlier is not None and says(earlier) == says(report.facts[0]):
             return []  # the same decision, sent twice at the same time
-        raise refusal(why_not(self._ledger, text))
+        raise refusal(earlier_decision_error(self._ledger, text))
 
     @decide.validator
     def _check_decision(self, given: RawValue) -> None:
@@ -581,7 +590,7 @@ class RunWorkflow:
                 raise NotPending(f"Question {text.question} is not open any more: the run is over.")
         except NeedsTool:
             if not repeats(self._ledger.run.decided.get(text.question), text):
-                return m.to_wire(m.DecisionOutcome(failure=_refused(why_not(self._ledger, text))))
+                return m.to_wire(m.DecisionOutcome(failure=_refused(earlier_decision_error(self._ledger, text))))
         except AssentryError as error:
             return m.to_wire(m.DecisionOutcome(failure=_refused(error)))
         return m.to_wire(m.DecisionOutcome(recorded(self._ledger, text.question)))
