@@ -109,6 +109,8 @@ class SliceDriver(Driver):
         super().__init__(scope)
         self.order = Order("")
         self._asked = self._entered = False
+        self.stays_out = False
+        """True if another definition was accepted for the call. It is recorded before the body is entered."""
         scope.journal.listen(self._note)
 
     def _note(self, fact: AnyFact) -> None:
@@ -128,7 +130,7 @@ class SliceDriver(Driver):
         if effect.path != order.path:
             return False
         if kind is f.Execute and self._has_body(effect):
-            return effect.call == order.call and not self._entered
+            return effect.call == order.call and not self._entered and not self.stays_out
         if order.call is not None:
             return False
         if kind is f.Settle:
@@ -215,7 +217,9 @@ class Slices:
         )
         run, facts = driver.journal.run, driver.journal.facts
         decisions = [run.decided[question] for question in order.decided if question in run.decided]
-        driver.scope.hooks.unseen = [*decisions, *facts[len(stored.facts) :]]
+        fitted = facts[len(stored.facts) :]
+        driver.scope.hooks.unseen = [*decisions, *fitted]
+        driver.stays_out = any(type(fact) is f.Redefined and fact.call == order.call for fact in fitted)
         return driver
 
     async def decide(self, order: Order, now: float) -> Report:
@@ -236,7 +240,8 @@ class Slices:
         config, saved = self._config(now), saved_of(order.context)
         stored = replace(stored, context=saved)
         context = await self.settings.own_context(saved, stored.record)
-        state = state_of(self.settings.agent(stored), stored, context, config)
+        with bound_to_run(order.run):  # if a tool has changed, there is a new question
+            state = state_of(self.settings.agent(stored), stored, context, config)
         return state, context, config
 
     def _config(self, now: float, started_by: str | None = None) -> RunConfig:
