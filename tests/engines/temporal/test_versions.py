@@ -34,7 +34,7 @@ from .support import Server, tool_agent, working
 
 pytestmark = pytest.mark.temporal
 
-LARGEST = 400_000
+LARGEST = 450_000
 """The most bytes of all recorded histories."""
 
 

@@ -56,6 +56,8 @@ class Limits(EngineMessage, frozen=True):
     """The most bodies at once; None for no limit."""
     events: int = 4000
     """The number of history events after which the workflow continues as new."""
+    queues: bool = False
+    """True if some activities are for workers of another task queue, which may not be there."""
 
 
 class Opening(EngineMessage, frozen=True):

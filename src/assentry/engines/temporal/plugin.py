@@ -100,7 +100,9 @@ class AssentryPlugin(SimplePlugin):
         settings = DriveSettings(None, self.agents, config, hooks, context, sessions)
         kept = archive if archive is not None else StoreArchive(store)
         own = isinstance(kept, StoreArchive) and kept.store is store
-        slices = Slices(settings, kept, store, Limits(config.max_parallel_tools, continue_after))
+        slices = Slices(
+            settings, kept, store, Limits(config.max_parallel_tools, continue_after, self.options.has_queues)
+        )
         activities = RunActivities(slices, kept, None if own else StoreProjection(kept, store))
         super().__init__("assentry", activities=activities.all(), workflows=[RunWorkflow], run_context=self._announced)
         self._store, self._config = store, config

@@ -281,7 +281,7 @@ class RunWorkflow:
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
         if not started and not due:
             return
-        alone = len(started) + len(due) == 1 and self._handed is None and not self._options.has_queues
+        alone = len(started) + len(due) == 1 and self._handed is None and not self._limits.queues
         order = self._hand_over() if alone else None
         if order is None:  # each fact is in one message, and not in one for each activity
             await self._keep()
