@@ -284,6 +284,7 @@ def nursery() -> None:
         process = os.fork()
         if process == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(2, 1)  # temporalio logs to the standard output, which is the nursery's
             child(Case(*json.loads(line)))
         print(process, flush=True)
 

@@ -30,7 +30,6 @@ from ... import errors
 from ...approval.decision import Decider, Decision, checked_name, decider_from, decision_from
 from ...approval.terms import GrantTerms
 from ...core import allowed
-from ...core.digest import digest as digest_of
 from ...core.run import ENDED
 from ...core.wording import described
 from ...errors import AlreadyDecided, AssentryError, EngineFailed, RunNotFound, UsageError
@@ -349,7 +348,6 @@ class TemporalRuns:
             found = await handle.execute_update(
                 name,
                 m.to_wire(text),
-                id=f"{name}-{digest_of(msgspec.to_builtins(text))[:32]}" if name == "decide" else None,
                 rpc_timeout=self.patience,
                 result_type=RawValue,
             )

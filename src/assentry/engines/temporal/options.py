@@ -70,6 +70,11 @@ class EngineOptions:
     agents: Mapping[str, ActivityOptions] = field(default_factory=dict)
     tools: Mapping[str, ActivityOptions] = field(default_factory=dict)
 
+    @property
+    def has_queues(self) -> bool:
+        """True if some activities are for workers of another task queue, which may not be there."""
+        return any(each.task_queue is not None for each in (self.default, *self.agents.values(), *self.tools.values()))
+
     def of_agent(self, agent: str) -> dict[str, Any]:
         """Return the arguments of an activity that advances a run of this agent."""
         return _arguments(self._agent(agent), AGAIN)

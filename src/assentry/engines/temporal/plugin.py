@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from ...core.wording import described
 from ...definitions.agent import Agent
 from ...definitions.hooks import RunHooks
 from ...definitions.tool import Tool
-from ...errors import UsageError
+from ...errors import StoreFailed, UsageError
 from ...runtime.agent_graph import AgentGraph
 from ...runtime.config import DEFAULT, RunConfig
 from ...runtime.drive import run_template
@@ -33,6 +34,8 @@ from .options import OF_QUEUES, ActivityOptions, EngineOptions
 from .slice import Slices
 from .store_projection import StoreProjection
 from .workflow import RunWorkflow
+
+log = logging.getLogger("assentry")
 
 PLUGIN_OPTIONS = allowed.Options(
     run_config=allowed.instance_of(RunConfig).or_none,
@@ -112,7 +115,10 @@ class AssentryPlugin(SimplePlugin):
         """Tell the inbox's store of the agents, so that runs of them can be started there."""
         newest = {name: AgentGraph(self.agents.get(name)) for name in self.agents.names()}
         templates = {name: replace(run_template(graph, self._config), engine=ENGINE) for name, graph in newest.items()}
-        await self._store.announce({name: encode(began).decode() for name, began in templates.items()})
+        try:
+            await self._store.announce({name: encode(began).decode() for name, began in templates.items()})
+        except StoreFailed as error:  # runs do not need it
+            log.warning("The inbox's store was not told of the agents, so nobody can start runs there: %s", error)
         yield
 
 

@@ -17,36 +17,35 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from msgspec import Raw
-from msgspec.json import encode
 from msgspec.structs import replace
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from ...approval.decide import VERDICT_NAMES, already_decided, decide
-    from ...approval.decision import Decider, Edit, checked_name, decision_from
-    from ...approval.question import arguments_text
     from ...core import facts as f
-    from ...core.digest import canonical
-    from ...core.rules import ASKED, RUNNING, verdict_of
-    from ...core.run import UNDER_WAY, CallState, deadline, overdue, owed, questions, status
-    from ...core.wording import holds
+    from ...core.rules import RUNNING, verdict_of
+    from ...core.run import UNDER_WAY, deadline, overdue, owed, questions, status
     from ...errors import (
         AgentNotFound,
         AlreadyDecided,
         AssentryError,
         Conflict,
-        GrantNotFound,
         NotPending,
-        QuestionNotFound,
-        RunFinished,
-        UsageError,
     )
     from . import message as m
     from .ledger import Ledger, Path
     from .options import OF_QUEUES, EngineOptions
+    from .people import (
+        NeedsTool,
+        decision_facts,
+        earlier_decision_error,
+        recorded,
+        repeats,
+        says,
+        waiting_question,
+        word_facts,
+    )
 
 STATUS = SearchAttributeKey.for_keyword("AssentryStatus")
 AGENT = SearchAttributeKey.for_keyword("AssentryAgent")
@@ -64,11 +63,10 @@ PATIENCE = 4
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 """The seconds before a body is tried again that could not be entered."""
 
+SHOWN = (f.Asked, f.Left, f.Cancelled, f.Resumed, f.Granted, f.Revoked, f.Closed, f.Witnessed)
+"""The facts, besides verdicts on questions, that people look for in the store's copy of a run."""
+
 Key = tuple[Path, str | None]
-
-
-class NeedsTool(Exception):
-    """A decision cannot be looked at without the definition of a tool."""
 
 
 def refusal(error: AssentryError) -> ApplicationError:
@@ -283,7 +281,7 @@ class RunWorkflow:
         started = [(each, self._ledger.start(each.path, each.call or "", self._now())) for each in bodies]
         if not started and not due:
             return
-        alone = len(started) + len(due) == 1 and self._handed is None
+        alone = len(started) + len(due) == 1 and self._handed is None and not self._options.has_queues
         order = self._hand_over() if alone else None
         if order is None:  # each fact is in one message, and not in one for each activity
             await self._keep()
@@ -301,10 +299,13 @@ class RunWorkflow:
             self._begin_task((path, None), self._advance(replace(order, path=path, settle=settle, decided=decided)))
 
     def _hand_over(self) -> m.Order | None:
-        """Return an order whose activity writes all unkept facts first; None if they are too many for one message."""
+        """Return an order whose activity writes all unkept facts first; None if they cannot wait for its worker.
+
+        Facts that people see cannot, nor facts that are too many for one message.
+        """
         ledger = self._ledger
         facts, upto = ledger.next_unkept()
-        if upto.seq != ledger.run.seq:
+        if upto.seq != ledger.run.seq or any(isinstance(each, SHOWN) or verdict_of(each) for each in facts):
             return None
         keeps = self._unkept_context is not None and bool(facts)
         self._unkept_context = None if keeps else self._unkept_context
@@ -542,13 +543,13 @@ class RunWorkflow:
         """Record a decision on an open question; of several deciders the first wins."""
         text = m.from_wire(given, m.DecisionText)
         try:
-            facts = self._decide(text)
+            facts = decision_facts(self._ledger, text, self._now())
         except NeedsTool:
             facts = await self._look_at(text)
         except AssentryError as error:
             raise refusal(error) from None
         self._record(facts)
-        return m.to_wire(self._recorded(text.question))
+        return m.to_wire(recorded(self._ledger, text.question))
 
     async def _look_at(self, text: m.DecisionText) -> list[f.AnyFact]:
         """Have an activity look at a decision with the agent's tools; return its facts, or raise the refusal."""
@@ -560,69 +561,39 @@ class RunWorkflow:
             report = m.Report(failure=_failure_of(error))
         if (failed := report.failure) is not None:
             if failed.kind == AlreadyDecided.__name__:
-                raise refusal(self._why_not(text))
+                raise refusal(earlier_decision_error(self._ledger, text))
             raise ApplicationError(failed.message, type=failed.kind, non_retryable=True)
         if not self._ledger.refuses(report.facts[:1]):
             return report.facts
         earlier = self._ledger.run.decided.get(text.question)
-        if earlier is not None and _says(earlier) == _says(report.facts[0]):
+        if earlier is not None and says(earlier) == says(report.facts[0]):
             return []  # the same decision, sent twice at the same time
-        raise refusal(self._why_not(text))
+        raise refusal(earlier_decision_error(self._ledger, text))
 
     @decide.validator
     def _check_decision(self, given: RawValue) -> None:
         """Refuse a decision that cannot be recorded, before anything of it is in the history."""
         try:
-            self._decide(m.from_wire(given, m.DecisionText))
+            decision_facts(self._ledger, m.from_wire(given, m.DecisionText), self._now())
         except NeedsTool:
             return
         except AssentryError as error:
             raise refusal(error) from None
-
-    def _decide(self, text: m.DecisionText) -> list[f.AnyFact]:
-        """Return the facts of a decision; raise `NeedsTool` if only an activity can look at it."""
-        given = decision_from(text.decision)
-        run, who = self._ledger.run, Decider(text.by, text.groups, text.shown)
-        if text.question not in run.asked and not self._ledger.whole:
-            raise NeedsTool  # it may have been decided before this execution of the workflow
-        if text.grant is not None or type(given) is Edit:
-            self._check_open(text, VERDICT_NAMES[type(given)])
-            raise NeedsTool
-        return decide(
-            run, text.question, given, by=who, at=self._now(), digest=text.digest, tool_of=_no_tool, grant=None
-        )
-
-    def _check_open(self, text: m.DecisionText, verdict: f.Verdict) -> None:
-        """Raise the error of a decision that no tool could make right."""
-        run = self._ledger.run
-        if text.question not in run.asked:
-            raise QuestionNotFound(f"This run never asked a question with the id {text.question!r:.80}.")
-        earlier = run.decided.get(text.question)
-        if earlier is not None and verdict_of(earlier) != verdict:
-            raise self._why_not(text)
-
-    def _why_not(self, text: m.DecisionText) -> AssentryError:
-        """Return the error of a decision that others were quicker with."""
-        run = self._ledger.run
-        earlier = run.decided.get(text.question)
-        if earlier is None or verdict_of(earlier) is None:
-            return NotPending(f"Question {text.question} is not open any more.")
-        return already_decided(run, text.question, earlier)
 
     @workflow.query(name="decided")
     def decided(self, given: RawValue) -> RawValue:
         """Return what became of a decision. A run that is over takes no updates, and can still be asked this."""
         text = m.from_wire(given, m.DecisionText)
         try:
-            self._decide(text)
+            decision_facts(self._ledger, text, self._now())
             if text.question not in self._ledger.run.decided:
                 raise NotPending(f"Question {text.question} is not open any more: the run is over.")
         except NeedsTool:
-            if not _repeats(self._ledger.run.decided.get(text.question), text):
-                return m.to_wire(m.DecisionOutcome(failure=_refused(self._why_not(text))))
+            if not repeats(self._ledger.run.decided.get(text.question), text):
+                return m.to_wire(m.DecisionOutcome(failure=_refused(earlier_decision_error(self._ledger, text))))
         except AssentryError as error:
             return m.to_wire(m.DecisionOutcome(failure=_refused(error)))
-        return m.to_wire(m.DecisionOutcome(self._recorded(text.question)))
+        return m.to_wire(m.DecisionOutcome(recorded(self._ledger, text.question)))
 
     async def _keep_once(self) -> None:
         """Wait until the archive has all facts so far; the run's own loop writes them."""
@@ -637,51 +608,21 @@ class RunWorkflow:
         self._failure = None
         self._news += 1
 
-    def _recorded(self, question: str | None = None) -> m.Recorded:
-        run = self._ledger.run
-        fact = run.decided.get(question) if question is not None else None
-        if fact is None or run.began is None:
-            return m.Recorded(run.seq)
-        by, shown = getattr(fact, "by", None), getattr(fact, "shown", None)
-        return m.Recorded(run.seq, verdict_of(fact), by, run.began.at + fact.at, shown)
-
     @workflow.update(name="tell")
     async def tell(self, given: RawValue) -> RawValue:
         """Record what a person does to the run: cancel it, resume it, give it input, revoke a grant, or retry it."""
         try:
-            self._record(self._word(m.from_wire(given, m.Word)))
+            self._record(word_facts(self._ledger, m.from_wire(given, m.Word), self._now()))
         except AssentryError as error:
             raise refusal(error) from None
-        return m.to_wire(self._recorded())
+        return m.to_wire(recorded(self._ledger))
 
     @tell.validator
     def _check_word(self, given: RawValue) -> None:
         try:
-            self._word(m.from_wire(given, m.Word))
+            word_facts(self._ledger, m.from_wire(given, m.Word), self._now())
         except AssentryError as error:
             raise refusal(error) from None
-
-    def _word(self, word: m.Word) -> list[f.AnyFact]:
-        """Return the facts of a word; raise an error if it cannot be recorded."""
-        run, at = self._ledger.run, self._now()
-        checked_name(word.by)
-        if word.kind == "retry":
-            return []
-        if run.began is None:
-            raise Conflict(f"Run {self._id!r} has not begun yet.")
-        if word.kind == "cancel":
-            facts: list[f.AnyFact] = [] if run.cancelled is not None else [f.Cancelled(word.by, word.text, at=at)]
-        elif word.kind == "resume":
-            facts = [] if run.cancelled is None else [f.Resumed(word.by, at=at)]
-        elif word.kind == "revoke":
-            if word.text not in run.grants:
-                raise GrantNotFound(f"Run {self._id!r} has no grant {word.text!r:.80}.")
-            facts = [f.Revoked(word.text or "", word.by, at=at)]
-        else:
-            facts = [_said(word, at)]
-        if (illegal := self._ledger.refuses(facts)) is not None:
-            raise RunFinished(f"This cannot be recorded in run {self._id!r} any more: {illegal}")
-        return facts
 
     @workflow.signal(name="stepped")
     def stepped(self, given: RawValue) -> None:
@@ -726,7 +667,7 @@ class RunWorkflow:
             run.seq,
             ledger.head.hex(),
             run.turns,
-            tuple(_waiting(path, state) for path, state in questions(run)) if run.open else (),
+            tuple(waiting_question(path, state) for path, state in questions(run)) if run.open else (),
             self._output,
             self._failure,
             self._executions,
@@ -746,53 +687,6 @@ class RunWorkflow:
             workflow.upsert_search_attributes(
                 [STATUS.value_set(where), AGENT.value_set(run.began.agent), TOOLS.value_set(tools)]
             )
-
-
-def _says(fact: f.AnyFact) -> tuple[Any, ...]:
-    """Return what a decision comes to, whoever made it."""
-    fields = ("args", "tool", "message", "output", "value")
-    return (
-        verdict_of(fact),
-        *(bytes(value) if isinstance(value := getattr(fact, name, None), Raw) else value for name in fields),
-    )
-
-
-def _repeats(earlier: f.AnyFact | None, text: m.DecisionText) -> bool:
-    """Return True if a decision that needs the tool is, to the letter, the one that is recorded."""
-    given = decision_from(text.decision)
-    if earlier is None or verdict_of(earlier) != VERDICT_NAMES[type(given)] or text.grant is not None:
-        return False
-    return type(given) is Edit and given.tool is None and bytes(_says(earlier)[1]) == canonical(given.arguments)
-
-
-def _no_tool(state: CallState, name: str) -> Any:
-    raise NeedsTool
-
-
-def _said(word: m.Word, at: int) -> f.Said:
-    if word.by in f.OWN_AUTHORS:
-        raise UsageError(f"`by` must say who gives the input; {word.by!r} is a name that only the runtime uses.")
-    if not word.text or not holds(word.text):
-        raise UsageError(f"Input is text that is not empty, got {word.text!r:.80}.")
-    return f.Said(Raw(encode([{"role": "user", "content": word.text}])), word.by, at=at)
-
-
-def _waiting(path: Path, state: CallState) -> m.Waiting:
-    asked = state.question
-    assert asked is not None and state.phase is ASKED
-    arguments = "" if asked.kind == "input" else arguments_text(state, asked)
-    return m.Waiting(
-        asked.id,
-        state.tool,
-        arguments,
-        asked.digest,
-        asked.kind,
-        asked.why,
-        state.allowed(),
-        path,
-        asked.until,
-        asked.prompt,
-    )
 
 
 def _never_entered(error: ActivityError) -> bool:
