@@ -27,7 +27,6 @@ from assentry import (
     ToolContext,
     ToolGuardrailFunctionOutput,
     ToolsToFinalOutputResult,
-    Tracing,
     function_tool,
     handoff,
     tool_input_guardrail,
@@ -483,13 +482,6 @@ def a_body_finds_that_something_is_not_as_shown(log: Log) -> Story:
         return "shipped"
 
     return Story(scripted("Shop", call("ship"), "Done.", tools=[ship]))
-
-
-@story
-def tracing_does_no_harm(log: Log) -> Story:
-    inner = scripted("Inner", send("ann"), "Sent.", tools=[noting(log, needs_approval=True)])
-    outer = scripted("Outer", call("inner", {"input": "Go."}), "Done.", tools=[inner.as_tool()])
-    return Story(outer, config=RunConfig(tracing=Tracing(endpoint="http://127.0.0.1:9/v1/traces")))
 
 
 @story

@@ -438,7 +438,7 @@ class RunWorkflow:
         """Return True if there are facts that the archive needs now, and that no activity under way writes."""
         ledger = self._ledger
         if self._handed is not None and self._wanted <= ledger.mark.seq:
-            return bool(ledger.unkept) and ledger.run.seq > self._handed.seq
+            return ledger.run.seq > max(self._handed.seq, ledger.mark.seq)
         return bool(ledger.unkept) or (self._unkept_context is not None and ledger.mark.seq > 0)
 
     async def _keep(self) -> None:
