@@ -92,7 +92,11 @@ class RunWorkflow:
 
     @workflow.init
     def __init__(self, start: RawValue) -> None:
-        self._start = m.from_wire(start, m.Start)
+        self._unreadable: AssentryError | None = None
+        try:
+            self._start = m.from_wire(start, m.Start)
+        except AssentryError as error:
+            self._start, self._unreadable = m.Start(m.Opening("", f.NOTHING)), error
         self._id = workflow.info().workflow_id
         carried, opening = self._start.carried, self._start.opening
         self._ledger = Ledger(self._id) if carried is None else Ledger.carried(self._id, carried)
@@ -138,6 +142,8 @@ class RunWorkflow:
     @workflow.run
     async def run(self, start: RawValue) -> RawValue:
         """Drive the run to its end."""
+        if self._unreadable is not None:
+            raise refusal(self._unreadable)
         try:
             if self._start.carried is None:
                 await self._begin()
@@ -626,8 +632,13 @@ class RunWorkflow:
 
     @workflow.signal(name="stepped")
     def stepped(self, given: RawValue) -> None:
-        """Record steps of a body that goes on."""
-        self._ledger.take(m.from_wire(given, m.Report).facts)
+        """Record steps of a body that goes on, and nothing else: anybody may send a signal."""
+        try:
+            facts = m.from_wire(given, m.Report).facts
+        except AssentryError as error:
+            workflow.logger.warning("Run %s was told of steps that cannot be read: %s", self._id, error)
+            return
+        self._ledger.take(fact for fact in facts if type(fact) is f.Stepped)
         self._news += 1
 
     # -- what people see -------------------------------------------------------------------------------
