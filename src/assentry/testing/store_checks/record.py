@@ -348,6 +348,10 @@ async def keeps_definitions(store: Store, clock: FakeClock) -> None:
     twins = {"abcdefgh1" + "0" * 23: b'{"n": 1}', "abcdefgh2" + "0" * 23: b'{"n": 2}'}
     await (await put_begun(store)).write(store, definitions=twins)
     alike(await store.definition("abcdefgh"), None, "Characters that fit two tools find neither.")
+    for _ in range(2):
+        await store.define({"d" * 32: b'{"own":1}'})
+    alike(await store.definition("d" * 32), b'{"own":1}', "An engine's definition is kept without a run.")
+    await store.define({})
     alike(await store.definition("abcdefgh2"), b'{"n": 2}', "Characters that fit one tool find it.")
 
 
