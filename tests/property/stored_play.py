@@ -6,7 +6,7 @@ bodies do is not done: as if it were not there. What others do comes before or a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -82,6 +82,9 @@ class Door(Store):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         self._live()
         return await self.store.read(run_id, after)
+
+    async def define(self, definitions: Mapping[str, bytes]) -> None:
+        raise NotImplementedError
 
     async def newest(self, thread: str) -> Stored | None:
         raise NotImplementedError

@@ -31,7 +31,7 @@ LARGEST = 1_000_000
 class Ledger:
     """The facts of one run, as its workflow has recorded them."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, carried: Carried | None = None) -> None:
         self.id = run_id
         self.run = Run()
         self.mark = Mark()
@@ -47,6 +47,24 @@ class Ledger:
         """The facts after the snapshot; all of them as long as there is none."""
         self._counting: dict[int, AnyFact] = {}
         """The facts that a snapshot needs: the beginning, definitions and grants."""
+        if carried is not None:
+            self._go_on(carried)
+
+    def _go_on(self, carried: Carried) -> None:
+        """Go on from what an earlier execution of the workflow carried over."""
+        if carried.snapshot is None:
+            self.run = replay(carried.since)
+            numbered = enumerate(carried.since, 1)
+        else:
+            self._counting = dict(carried.counting)
+            self.run = Restored(carried.snapshot, self._counting, Past(None)).run(carried.since, talks=False)
+            self._marked = carried.snapshot
+            numbered = enumerate(carried.since, carried.snapshot.seq + 1)
+        for seq, fact in numbered:
+            if seq == 1 or isinstance(fact, f.Defined | f.Granted | f.Revoked):
+                self._counting[seq] = fact
+        self._since = list(carried.since)
+        self.mark, self.head = carried.mark, bytes.fromhex(carried.mark.head)
 
     @property
     def whole(self) -> bool:
@@ -176,22 +194,3 @@ class Ledger:
         numbers = set(snapshot.numbers())
         rows = [(seq, fact) for seq, fact in before.items() if seq in numbers]
         return Carried(self.mark, list(self._since), snapshot, rows)
-
-    @classmethod
-    def carried(cls, run_id: str, from_: Carried) -> Ledger:
-        """Return the ledger that goes on from what an earlier execution carried over."""
-        made = cls(run_id)
-        if from_.snapshot is None:
-            made.run = replay(from_.since)
-            numbered = enumerate(from_.since, 1)
-        else:
-            made._counting = dict(from_.counting)
-            made.run = Restored(from_.snapshot, made._counting, Past(None)).run(from_.since, talks=False)
-            made._marked = from_.snapshot
-            numbered = enumerate(from_.since, from_.snapshot.seq + 1)
-        for seq, fact in numbered:
-            if seq == 1 or isinstance(fact, f.Defined | f.Granted | f.Revoked):
-                made._counting[seq] = fact
-        made._since = list(from_.since)
-        made.mark, made.head = from_.mark, bytes.fromhex(from_.mark.head)
-        return made

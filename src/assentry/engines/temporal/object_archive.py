@@ -137,7 +137,7 @@ class ObjectArchive:
         data = await self.storage.get(key)
         try:
             return None if data is None else msgspec.json.decode(data, type=Mark)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableState(f"Object {key} is damaged: {error}.") from None
 
     # -- reading -----------------------------------------------------------------------------------

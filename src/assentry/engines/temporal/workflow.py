@@ -99,7 +99,7 @@ class RunWorkflow:
             self._start, self._unreadable = m.Start(m.Opening("", f.NOTHING)), error
         self._id = workflow.info().workflow_id
         carried, opening = self._start.carried, self._start.opening
-        self._ledger = Ledger(self._id) if carried is None else Ledger.carried(self._id, carried)
+        self._ledger = Ledger(self._id, carried)
         source: Any = carried or opening
         self._context: m.ContextText = source.context
         self._attributes: bool = source.attributes
