@@ -71,7 +71,8 @@ class Processes:
 
     def start(self, *command: str, log: str) -> subprocess.Popen[bytes]:
         with (FOLDER / log).open("ab") as output:
-            made = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=output, stderr=subprocess.STDOUT)
+            where, same = Path(__file__).parent, {**os.environ, "ASSENTRY_DEMO": str(FOLDER)}
+            made = subprocess.Popen(command, cwd=where, env=same, stdout=output, stderr=subprocess.STDOUT)
         self.all.append(made)
         return made
 

