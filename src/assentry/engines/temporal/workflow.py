@@ -111,7 +111,7 @@ class RunWorkflow:
         """True once the workflow waits for its handlers, to continue as new."""
         self._unkept_context: m.ContextText | None = None if carried is not None else source.context
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        """What activities are performing: the bodies by path and call, all else by path."""
+        """The activities under way: bodies by path and call, all else by path."""
         self._pauses: dict[Key, int] = {}
         """The number of times that each body could not be entered."""
         self._handed: m.Mark | None = None
@@ -132,7 +132,7 @@ class RunWorkflow:
         self._projects = carried is not None and carried.projects
         """True if the inbox's store has to catch up with the archive."""
         self._projected: tuple[Any, ...] | None = None if carried is not None else ("", ())
-        """What the inbox shows of the run since the last time that its store was told to catch up."""
+        """The status and the questions with which the store was last told to catch up."""
         self._behind = False
         self._projection: asyncio.Task[None] | None = None
         self._options = OF_QUEUES.get(workflow.info().task_queue, EngineOptions())
