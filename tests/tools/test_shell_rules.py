@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from assentry import Redirect, ShellActionRequest, SimpleCommand, UnclearCommand, allow_commands, parse_command
+from assentry.commands import shell_command
 from assentry.errors import InvalidDefinition, UsageError
-from assentry.tools import shell_command
 
 RULE = allow_commands(
     "ls *", "git status", "git log *", "echo *", "pwd", "cat *.md", "cd *", "./build", "grep *", "true"

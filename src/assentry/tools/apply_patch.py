@@ -18,7 +18,7 @@ from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
 from ..definitions.probe import CannotTell, Found, Happened, NotHappened
-from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified_name
+from ..definitions.tool import Ask, FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified_name
 from ..errors import AssentryError, InvalidArguments, InvalidDefinition, PatchRefused, UsageError
 from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done_sentence
 from .patch_format import ApplyPatchOperation, check_operation, patch_of, read_patch
@@ -73,13 +73,15 @@ class _PerOperation:
         self.version = getattr(rule, "version", None)
 
     async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
-        """Return the first answer that is not False; the gate asks a person about it."""
+        """Return the first answer that is not False, or one of high risk; the gate asks a person about it."""
+        found: Any = False
         for operation in read_patch(args["patch"]):
             verdict = self.rule(ctx, replace(operation, ctx_wrapper=ctx), call_id)
             verdict = await verdict if inspect.isawaitable(verdict) else verdict
-            if verdict is not False:
+            if isinstance(verdict, Ask) and verdict.risk == "high":
                 return verdict
-        return False
+            found = verdict if found is False else found
+        return found
 
 
 class _EditorPreview:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from ..commands.shell_command import SimpleCommand, check_length, parse_command
 from ..core import allowed
 from ..core.wording import described, holds
 from ..definitions.calling import call_function
@@ -20,7 +21,6 @@ from ..definitions.probe import CannotTell
 from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidArguments, InvalidDefinition
 from ..models.model import Native
-from .shell_command import SimpleCommand, check_length, parse_command
 
 
 @dataclass(frozen=True)

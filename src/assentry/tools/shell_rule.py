@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..commands.command_pattern import CommandPattern, allows_commands, read_command_pattern
+from ..commands.shell_command import bash_grammar
 from ..core.digest import digest
-from ..core.wording import described
 from ..errors import InvalidDefinition, UnclearCommand
 from .shell import ShellActionRequest
-from .shell_command import SimpleCommand, bash_grammar, check_name
-
-Pattern = tuple[str, ...]
-UNQUOTED = re.compile(r"[\w@%+=:,./^*-]+")
 
 
 class CommandRule:
     """A rule of `ShellTool` that lets only named commands pass. `allow_commands` makes one."""
 
-    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
+    def __init__(self, patterns: tuple[CommandPattern, ...]) -> None:
         self.patterns = patterns
         self.version = digest({"allow": [list(pattern) for pattern in patterns]})[:16]
         self.__qualname__ = "allow_commands"
@@ -27,20 +23,9 @@ class CommandRule:
     def __call__(self, ctx: Any, action: ShellActionRequest, call_id: str) -> bool:
         """Return True if a person must approve the commands."""
         try:
-            commands = action.parsed()
+            return not allows_commands(self.patterns, action.parsed())
         except UnclearCommand:
             return True
-        moves = any(command.name == "cd" for command in commands)
-        return not commands or not all(self._passes(command, moves) for command in commands)
-
-    def _passes(self, command: SimpleCommand, moves: bool) -> bool:
-        if command.assignments or not all(redirect.harmless for redirect in command.redirects):
-            return False
-        if not command.argv:
-            return bool(command.redirects)  # of a group, whose commands are judged by themselves
-        if moves and "/" in command.name and not command.name.startswith("/"):
-            return False  # another file than before the `cd`
-        return any(_matches(pattern, command.argv) for pattern in self.patterns)
 
 
 def allow_commands(*patterns: str | Sequence[str]) -> CommandRule:
@@ -62,36 +47,9 @@ def allow_commands(*patterns: str | Sequence[str]) -> CommandRule:
     return CommandRule(tuple(_pattern(each) for each in patterns))
 
 
-def _pattern(given: Any) -> Pattern:
-    """Return the words of a pattern, or raise `InvalidDefinition`."""
-    if isinstance(given, str):
-        words = given.split()
-        if not all(UNQUOTED.fullmatch(word) for word in words):
-            raise InvalidDefinition(
-                f"allow_commands: {given!r} has quotes or other characters of the shell; give a list of its words."
-            )
-    elif isinstance(given, Sequence) and all(type(word) is str for word in given):
-        words = list(given)
-    else:
-        raise InvalidDefinition(f"allow_commands: a pattern must be text or a list of words, got {described(given)}.")
-    if not words:
-        raise InvalidDefinition("allow_commands: a pattern names a command, and this one is empty.")
+def _pattern(given: str | Sequence[str]) -> CommandPattern:
+    """Return the words of a pattern, or raise `InvalidDefinition`, which names the function that it was given to."""
     try:
-        check_name(words[0])
-    except UnclearCommand as error:
-        raise InvalidDefinition(f"allow_commands: {given!r} always needs approval: {error}") from None
-    return tuple(words)
-
-
-def _matches(pattern: Pattern, argv: tuple[str | None, ...]) -> bool:
-    fixed = pattern
-    if len(pattern) > 1 and pattern[-1] == "*":
-        fixed, argv = pattern[:-1], argv[: len(pattern) - 1]
-    return len(fixed) == len(argv) and all(map(_same, fixed, argv))
-
-
-def _same(pattern: str, word: str | None) -> bool:
-    """Return True if a word of a command is the pattern's."""
-    if word is None or (pattern.startswith("*") and word.startswith("-")):
-        return False
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), word, re.DOTALL) is not None
+        return read_command_pattern(given)
+    except InvalidDefinition as error:
+        raise InvalidDefinition(f"allow_commands: {error}") from None

@@ -3,8 +3,8 @@
 import pytest
 
 from assentry import UnclearCommand
-from assentry.tools.shell_command import RESERVED
-from assentry.tools.shell_tokens import STRUCTURE, Tokens
+from assentry.commands.shell_command import RESERVED
+from assentry.commands.shell_tokens import STRUCTURE, Tokens
 
 WORD, BEGIN, NUMBER, REDIRECT, COMMENT = "w", "b", "n", "r", "#"
 """How tokens are written here: `b:ls` begins a command; a token without a prefix is an operator or a reserved word."""
