@@ -28,8 +28,11 @@
     │   ├── ThreadWaiting        a thread that waits for an answer and got other input
     │   ├── RunBusy              a run that another driver holds
     │   ├── Overtaken            a run that another writer has changed meanwhile
+    │   │   └── GrantEnded       a standing grant that was revoked or used up meanwhile
     │   ├── LeaseLost            a run that another driver has taken over
+    │   ├── AgentStopped         a run of an agent that somebody has stopped
     │   ├── RunElsewhere         a run whose authority is an engine that this process has no way to
+    │   ├── NotDecided           a call of a program outside that nobody has decided in time
     │   ├── PatchRefused         a patch that does not fit the files as they are
     │   ├── NotAsShown           something that is not as the person was shown, found before anything was done
     │   └── DefinitionChanged    a tool that has changed since the question was asked
@@ -37,6 +40,8 @@
     │   ├── NotSignedIn          a caller whom nobody knows, or not any more
     │   ├── TooManyAttempts      a sign-in after too many that failed
     │   ├── TooManyStreams       an event stream of a user who has many open
+    │   ├── TooManyAsks          an ask of a program that has very many open questions
+    │   ├── NotApproved          a call of a program outside that must not run
     │   └── TripwireTriggered    a guardrail stopped the run for good
     │       ├── InputGuardrailTripwireTriggered
     │       ├── OutputGuardrailTripwireTriggered
@@ -47,6 +52,7 @@
     │   ├── AgentNotFound
     │   ├── QuestionNotFound
     │   ├── GrantNotFound
+    │   ├── StopNotFound
     │   └── ToolNotFound
     └── Upstream                 a model, a server or a database failed
         ├── MCPServerFailed      an MCP server that cannot be reached, or whose answer cannot be used
@@ -229,12 +235,34 @@ class Overtaken(Conflict):
     """Somebody else has written to the run meanwhile; load it again."""
 
 
+class GrantEnded(Overtaken):
+    """A standing grant was revoked or used up while a call was judged by it; the call is judged again."""
+
+
 class LeaseLost(Conflict):
     """Somebody else has taken over the run; facts that were not written are not part of it."""
 
 
+class AgentStopped(Conflict):
+    """Somebody has stopped the agent; nothing begins in its runs until the stop is lifted."""
+
+    stop: str | None = None
+    """The id of the stop."""
+    agent: str | None = None
+    """The agent that is stopped; None if all are."""
+
+
 class RunElsewhere(Conflict):
     """The run's authority is an engine, such as Temporal, and this process has no way to it."""
+
+
+class NotDecided(Conflict):
+    """Nobody has decided yet; wait again, or come back later."""
+
+    def __init__(self, message: str | None = None, call: Any = None) -> None:
+        super().__init__(message)
+        self.call = call
+        """The call's status."""
 
 
 class PatchRefused(Conflict):
@@ -279,6 +307,21 @@ class TooManyStreams(Forbidden):
     """This user has too many event streams open; close one first."""
 
     status = 429
+
+
+class TooManyAsks(Forbidden):
+    """The program has too many open questions."""
+
+    status = 429
+
+
+class NotApproved(Forbidden):
+    """The call of a program outside must not run."""
+
+    def __init__(self, message: str | None = None, call: Any = None) -> None:
+        super().__init__(message)
+        self.call = call
+        """The call's status: who refused it, and why."""
 
 
 class TripwireTriggered(Forbidden):
@@ -336,6 +379,10 @@ class QuestionNotFound(NotFound):
 
 class GrantNotFound(NotFound):
     """The run has no such grant."""
+
+
+class StopNotFound(NotFound):
+    """There is no such stop."""
 
 
 class Upstream(AssentryError):

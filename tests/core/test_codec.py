@@ -56,6 +56,8 @@ MASKED = JOURNALS / f"v{SCHEMA}-masked.json"
 """And with definitions that say which arguments are secret."""
 FORKED = JOURNALS / f"v{SCHEMA}-forked.json"
 """And with threads that have a state, and forks."""
+OUTSIDE = JOURNALS / f"v{SCHEMA}-outside.json"
+"""And with a program outside that drives the run."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -309,6 +311,29 @@ def golden_forked() -> SavedRun:
     return SavedRun(SCHEMA, "0.2.0", journal)
 
 
+def golden_outside() -> SavedRun:
+    """The field that came with runs that a program outside drives, and its call: in doubt, run again, reported late."""
+    began = f.Began(
+        "ann:bot", 1, "run_8", "0.3.0", stored=True, thread="outside/ann:bot/s1", by="ann:bot", caller="ann"
+    )
+    journal: list[Any] = [
+        msgspec.structs.replace(began, at=1_700_000_000_000),
+        f.Said(js("ann:bot asks whether a call of send may run."), "ann"),
+        f.Defined("ann:bot", redact={"send": ("key",)}),
+        replied(None, "c1"),
+        asked("c1", "q1", until=90, at=1),
+        approved("c1", "q1", at=5),
+        f.Said(js([{"role": "user", "content": "A report was refused."}]), "outside", at=6),
+        f.Started("c1", fence=1, at=7),
+        asked("c1", "q2", kind="doubt", at=70),
+        f.Witnessed("c1", 1, js("sent"), at=75),
+        approved("c1", "q2", at=80),
+        f.Started("c1", 2, fence=3, at=81),
+        finished("c1", "sent again"),
+    ]
+    return SavedRun(SCHEMA, "0.3.0", journal)
+
+
 GOLDEN = {
     TODAY: golden,
     LATER: golden_later,
@@ -318,6 +343,7 @@ GOLDEN = {
     LIVE: golden_live,
     MASKED: golden_masked,
     FORKED: golden_forked,
+    OUTSIDE: golden_outside,
 }
 
 
@@ -393,6 +419,15 @@ def test_the_golden_run_of_a_store_is_what_it_was() -> None:
     assert [state.question.id for _, state in questions(run) if state.question] == ["q3"]
     doubt = run.calls["c1"]
     assert (doubt.attempt, doubt.retries, [late.attempt for late in doubt.witnessed]) == (3, 2, [2])
+
+
+def test_of_the_golden_run_of_a_program_outside_nothing_is_owed_but_to_settle_what_was_started() -> None:
+    journal = decode_run(OUTSIDE.read_bytes()).journal
+    seen = [(status(run), owed(run)) for run in (replay(journal[:upto]) for upto in range(5, len(journal) + 1))]
+    settle = ("working", [f.Settle("c1", ())])
+    nothing: list[Any] = []
+    before = [("waiting", nothing), ("idle", nothing), ("idle", nothing), settle]
+    assert seen == [*before, ("waiting", nothing), ("waiting", nothing), ("idle", nothing), settle, ("done", nothing)]
 
 
 def test_the_golden_run_that_was_asked_anew_is_what_it_was() -> None:

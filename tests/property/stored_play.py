@@ -115,7 +115,9 @@ class Door(Store):
         self._live()
         return await self.store.definition(fingerprint)
 
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         raise NotImplementedError
 
     async def wait(self, timeout: float) -> None:

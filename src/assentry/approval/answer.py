@@ -86,13 +86,14 @@ def misfit(value: Any, schema: Any) -> str | None:
 def over_limit(value: Any, schema: Any, formats: FormatChecker | None = None) -> str | None:
     """Return a text that says which limit of the schema a value of the right form breaks; None if it breaks none."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
     from referencing import Registry
+
+    from ..schema.bounded import best_error, bounded_validator
 
     # With an empty registry, a schema can refer to itself but never makes us fetch anything.
     try:
-        validator = Draft202012Validator(schema, registry=Registry(), format_checker=formats)
-        error = best_match(validator.iter_errors(value))
+        kind = bounded_validator(Draft202012Validator)
+        error = best_error(kind(schema, registry=Registry(), format_checker=formats), value)
     except Exception as failure:  # a broken reference, an invalid pattern
         return f"the question's schema cannot be used ({worded(failure)})"
     if error is None:

@@ -87,13 +87,13 @@ def decide(
     who = decider_from(by)
     name = who.name
     path, state, asked = _find(root, question_id, digest)
-    _check_decider(root, asked, who)
+    check_decider(root, asked, who)
     earlier = root.decided.get(question_id)
     facts: list[f.AnyFact] = []
     if earlier is None:
         _check_open(root, path, state, asked, decision, at)
         fact = _verdict(root, path, state, asked, decision, name, at, tool_of)
-        facts.append(fact if who.shown is None else replace(fact, shown=who.shown))
+        facts.append(fact if who.shown is None else replace(fact, shown=who.shown, looked=who.looked))
     else:
         _check_repeated(root, question_id, decision, earlier, state, tool_of)
     if terms is not None and earlier is None:
@@ -128,7 +128,7 @@ def _find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, .
     return path, state, asked
 
 
-def _check_decider(root: Run, asked: f.Asked, who: Decider) -> None:
+def check_decider(root: Run, asked: f.Asked, who: Decider) -> None:
     """Raise `Forbidden` if the question is not this person's to decide."""
     if root.began is not None and root.began.by == who.name:
         raise Forbidden(f"{who.name} asked for this run, and somebody else must decide in it.")

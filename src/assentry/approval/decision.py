@@ -96,14 +96,20 @@ def check_size(what: str, text: Any) -> None:
 
 
 class Decider(Struct, frozen=True):
-    """Somebody who decides: a name, the groups that the name is in, and a hash of what was shown."""
+    """Somebody who decides: a name, the groups that the name is in, a hash of what was shown, and for how long."""
 
     name: str
     groups: tuple[str, ...] = ()
     shown: str | None = None
+    looked: int | None = None
+    """The milliseconds that the question was open before them; None if nobody knows."""
 
 
-OURS = ("rule", "grant", "server", "group", "runtime", "deadline", "probe", "tool", "idempotent", "on_change")
+# fmt: off
+OURS = (
+    "rule", "grant", "server", "group", "runtime", "deadline", "probe", "tool", "idempotent", "on_change", "outside",
+)
+# fmt: on
 """The names that the journal gives to authors who are no people, alone or before a colon."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -17,18 +17,26 @@ from msgspec.structs import replace
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, parse_object
 from ..core.run import CallState, Run, spent
-from ..core.wording import clean_text, described, worded
+from ..core.wording import clean_text, described, shortened, worded
 from ..definitions.agent import Agent
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.item import ToolApprovalItem
-from ..definitions.tool import AlwaysAsk, Tool, qualified_name
+from ..definitions.tool import AlwaysAsk, Ask, Tool, qualified_name
 from ..errors import InvalidArguments
 from ..ids import new_id
+from .condition import same_value, satisfies
+from .decide import may_decide
+from .decision import Decider
 from .previewing import preview_of, unless_stopped
 from .question import AS_IT_IS, action_digest, allowed_of, asked_of, every_call, fills, item_of, raw_text, too_large
+from .standing import StandingGrant, terms_json
 
 Judgement = f.Approved | f.Refused | f.Asked
+EVERY = Ask()
+"""Every call of the tool needs approval: the question has no reason of its own."""
+LONGEST_REASON = 1000
+"""The most characters of the reason that a rule gives."""
 
 
 class Case(Struct, frozen=True):
@@ -50,6 +58,10 @@ class Case(Struct, frozen=True):
     """The deadline of a question, unless the tool has its own."""
     replaces: bool = False
     """True for a call in the place of another. Its uses of a grant are not counted, so `max_uses` would not hold."""
+    standing: tuple[StandingGrant, ...] = ()
+    """The store's grants over all runs that may cover the call, read just before it is judged."""
+    denied: tuple[str, str] | None = None
+    """The author and the reason of a rule of the server's that forbids the call; it beats every grant."""
 
 
 class Arguments(Struct, frozen=True):
@@ -102,25 +114,23 @@ async def judge(case: Case) -> Judgement:
         return refused
     if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
-    grant = grant_for(case.root, case.state.turn.agent, tool, args.value, case.at)
+    if case.denied is not None:
+        by, why = case.denied
+        return f.Refused(call.id, by, message=why, why=why, at=case.at, path=case.path)
+    grant = grant_for(case.root, case.state.turn.agent, tool, args.value, case.at, _standing_of(case, tool))
     if case.replaces and grant is not None and grant.verdict == "approve" and grant.max_uses is not None:
         grant = None
     if grant is not None and grant.verdict == "reject":
-        return f.Refused(
-            call.id, f"grant:{grant.id}", why=f"given by {grant.by}", at=_time(case, grant), path=case.path
-        )
+        return f.Refused(call.id, **_by_grant(case, grant), message=_message(grant), path=case.path)
     if tool.needs_approval is False:
         if args.problem is not None:
             return f.Refused(call.id, "runtime", why=args.problem, path=case.path)
         return f.Approved(call.id, "rule", args=args.args, path=case.path)  # the door fills in the defaults
     if args.problem is None and grant is not None:
-        why, at = f"given by {grant.by}", _time(case, grant)
-        return f.Approved(
-            call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, at=at, path=case.path
-        )
-    ask: str | None = ""  # an empty reason: every call of the tool needs approval
+        return f.Approved(call.id, **_by_grant(case, grant), args=args.args, fills=args.fills, path=case.path)
+    ask: Ask | None = EVERY
     if args.problem is not None:
-        ask = f"{AS_IT_IS}{args.problem}"
+        ask = Ask(reason=f"{AS_IT_IS}{args.problem}")
     elif tool.needs_approval is not True:
         ask = await _by_rule(case, tool, args)
     if ask is None:
@@ -129,14 +139,15 @@ async def judge(case: Case) -> Judgement:
     return await _ask(case, tool, args, ask)
 
 
-async def _ask(case: Case, tool: Tool, args: Arguments, ask: str) -> Judgement:
+async def _ask(case: Case, tool: Tool, args: Arguments, ask: Ask) -> Judgement:
     """Return the question to a person, or the verdict of the code that decides in the person's place."""
     prompt = preview = f.NOTHING
+    why = ask.reason or ""
     if tool.describe is not None:
-        prompt, ask = await _described(case, tool, args, ask)
+        prompt, why = await _described(case, tool, args, why)
     if args.value is not None and args.problem is None and not case.replaces:
         preview = await preview_of(tool, case.ctx, args.value)
-    asked = _make_question(case, tool, args, prompt, preview, ask)
+    asked = _make_question(case, tool, args, prompt, preview, why, ask.risk)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
 
 
@@ -153,9 +164,20 @@ def _not_now(case: Case) -> f.Refused | None:
     return None
 
 
-def _time(case: Case, grant: f.Granted) -> int:
-    """Return the time of a verdict by a grant; 0 if the grant has no terms."""
-    return case.at if has_terms(grant) else 0
+AnyGrant = f.Granted | StandingGrant
+
+
+def _by_grant(case: Case, grant: AnyGrant) -> dict[str, Any]:
+    """Return the fields of a verdict by a grant: its author, reason and time, and the terms that no fact has yet."""
+    fields: dict[str, Any] = {"by": f"grant:{grant.id}", "why": f"given by {grant.by}"}
+    if isinstance(grant, StandingGrant):
+        return {**fields, "terms": terms_json(grant), "at": case.at}
+    return {**fields, "at": case.at if has_terms(grant) else 0}
+
+
+def _message(grant: AnyGrant) -> str | None:
+    """Return the words for the model that are in no fact of the run yet."""
+    return grant.message if isinstance(grant, StandingGrant) else None
 
 
 def has_terms(grant: f.Granted) -> bool:
@@ -163,50 +185,75 @@ def has_terms(grant: f.Granted) -> bool:
     return grant.max_uses is not None or grant.until is not None or bool(grant.pins)
 
 
-def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = None, at: int = 0) -> f.Granted | None:
+def grant_for(
+    root: Run,
+    agent: str,
+    tool: Tool,
+    args: dict[str, Any] | None = None,
+    at: int = 0,
+    standing: Iterable[StandingGrant] = (),
+) -> AnyGrant | None:
     """Return the grant that covers a call of this tool with these arguments at this time; None if there is none.
 
-    A rejection takes precedence over an approval, and an approval without `max_uses` over one with it.
+    It is one of the run's own grants, or a standing one. A rejection takes precedence over an approval, and an approval
+    without `max_uses` over one with it.
     """
-    found = None
-    for grant in root.grants.values():
+    found: AnyGrant | None = None
+    every: list[AnyGrant] = [*root.grants.values(), *standing]
+    for grant in every:
         if grant.tool != tool.name or grant.agent != agent or grant.server != tool.server:
             continue
-        if (grant.pins and not fits_pins(grant.pins, args)) or spent(root, grant, at) is not None:
+        if not (_stands(root, grant, args, at) if isinstance(grant, StandingGrant) else _fits(root, grant, args, at)):
             continue
         if grant.verdict == "reject":
             return grant
-        if grant.definition not in (None, tool.fingerprint):
+        if grant.definition not in _definitions(grant, tool):
             continue  # the tool has changed since it was approved
         if found is None or (found.max_uses is not None and grant.max_uses is None):
             found = grant
     return found
 
 
+def _definitions(grant: AnyGrant, tool: Tool) -> tuple[str | None, ...]:
+    """Return the fingerprints with which an approval covers a tool. A standing one always names a definition."""
+    return (tool.fingerprint,) if isinstance(grant, StandingGrant) else (None, tool.fingerprint)
+
+
+def _fits(root: Run, grant: f.Granted, args: dict[str, Any] | None, at: int) -> bool:
+    return not (grant.pins and not fits_pins(grant.pins, args)) and spent(root, grant, at) is None
+
+
+def _stands(root: Run, grant: StandingGrant, args: dict[str, Any] | None, at: int) -> bool:
+    """Return True if a standing grant is in force, and the arguments satisfy its conditions."""
+    now = at + (root.began.at if root.began is not None else 0)
+    rejects = grant.verdict == "reject"
+    return grant.in_force(now) and (grant.where is None or satisfies(args, grant.where, rejects=rejects))
+
+
+def _standing_of(case: Case, tool: Tool) -> list[StandingGrant]:
+    """Return the standing grants that people gave who may decide this call.
+
+    They cover calls of tools and agents only. Nobody approves calls of the runs that they asked for.
+    """
+    if not case.standing or case.state.call.kind not in ("tool", "agent"):
+        return []
+    reviewers = asked_of(tool, case.agent)["reviewers"]
+    began = case.root.began
+    asker = began.by if began is not None else None
+    return [
+        grant
+        for grant in case.standing
+        if grant.verdict == "reject" or (grant.by != asker and may_decide(reviewers, Decider(grant.by, grant.groups)))
+    ]
+
+
 def fits_pins(pins: Raw, args: dict[str, Any] | None) -> bool:
     """Return True if the arguments have all pinned values."""
     wanted = parse_object(bytes(pins).decode())
-    return args is not None and all(name in args and _has_pin(args[name], pin) for name, pin in wanted.items())
+    return args is not None and all(name in args and same_value(args[name], pin) for name, pin in wanted.items())
 
 
-def _has_pin(value: Any, pin: Any) -> bool:
-    """Return True if a JSON value equals a pin. 5 equals 5.0, or a rejection would not cover a call that writes 5.0.
-
-    True does not equal 1. Elsewhere values are compared by their JSON text, as digests are: see `core.digest.same`.
-    """
-    kinds = {type(value), type(pin)}
-    if kinds <= {int, float}:
-        return bool(value == pin)
-    if len(kinds) > 1:
-        return False
-    if kinds == {dict}:
-        return value.keys() == pin.keys() and all(_has_pin(value[key], pin[key]) for key in pin)
-    if kinds == {list}:
-        return len(value) == len(pin) and all(map(_has_pin, value, pin))
-    return bool(value == pin)
-
-
-async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
+async def _by_rule(case: Case, tool: Tool, args: Arguments) -> Ask | None:
     """Return why a person must be asked by the tool's own rule; None if the rule lets the call pass."""
     rule = tool.needs_approval
     name, judged = qualified_name(rule), JUDGED.set(case.agent)
@@ -217,14 +264,18 @@ async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
             verdict = await verdict
     except (Exception, asyncio.CancelledError) as error:
         unless_stopped(error)
-        return f"The rule {name} failed with {worded(error)}"
+        return Ask(reason=f"The rule {name} failed with {worded(error)}")
     finally:
         JUDGED.reset(judged)
     if verdict is False:
         return None
-    if verdict is True:
-        return rule.why if isinstance(rule, AlwaysAsk) else f"The rule {name} asks for approval."
-    return f"The rule {name} gave {described(verdict)}, which is neither True nor False."
+    why = rule.why if isinstance(rule, AlwaysAsk) else f"The rule {name} asks for approval."
+    if type(verdict) is Ask:
+        told = clean_text(verdict.reason)[0].strip() if verdict.reason else ""
+        return Ask(risk=verdict.risk, reason=shortened(told, LONGEST_REASON) or why)
+    if verdict is not True:
+        why = f"The rule {name} gave {described(verdict)}, which is neither True nor False, nor an Ask."
+    return Ask(reason=why)
 
 
 def _copy(args: Any) -> dict[str, Any]:
@@ -241,8 +292,12 @@ def _digest(case: Case, tool: Tool, args: Arguments, preview: Raw) -> str:
     return action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown, preview)
 
 
-def _make_question(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview: Raw, why: str) -> f.Asked:
-    limit = deadline_of(tool, case.deadline)
+def _make_question(
+    case: Case, tool: Tool, args: Arguments, prompt: Raw, preview: Raw, why: str, risk: f.Risk | None
+) -> f.Asked:
+    limit, fields = deadline_of(tool, case.deadline), asked_of(tool, case.agent)
+    if risk is not None:
+        fields["risk"] = risk
     return f.Asked(
         case.state.call.id,
         new_id("q"),
@@ -256,7 +311,7 @@ def _make_question(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview
         due=limit.due(case.at) if limit is not None else None,
         preview=preview,
         definition=Raw(tool.frozen()) if tool.source is not None else f.NOTHING,
-        **asked_of(tool, case.agent),
+        **fields,
         at=case.at,
         path=case.path,
     )

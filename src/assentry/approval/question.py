@@ -14,10 +14,11 @@ from ..core.digest import BadJSON, canonical, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import without_notes
-from ..core.wording import described
+from ..core.wording import described, shortened
 from ..definitions.item import Evidence, ToolApprovalItem
 from ..definitions.preview import read_preview
 from ..errors import UnreadableState
+from ..ids import new_id
 
 if TYPE_CHECKING:
     from ..definitions.tool import Tool
@@ -185,13 +186,33 @@ def check_readable(state: CallState) -> None:
 
 
 def asked_of(tool: Tool | None, agent: Any, before: f.Asked | None = None) -> dict[str, Any]:
-    """Return the fields of a question that say who may decide, and which arguments are masked elsewhere.
+    """Return the fields of a question that say who may decide, which arguments are masked elsewhere, and the risk.
 
-    If the tool is gone, those of the question before hold.
+    If the tool is gone, those of the question before hold; so does the risk that a rule gave it.
     """
     known = tool if tool is not None else before
     reviewers = (known.reviewers if known is not None else ()) or agent.reviewers
-    return {"reviewers": tuple(reviewers), "redact": tuple(known.redact) if known is not None else ()}
+    risk = before.risk if before is not None and before.risk is not None else known.risk if known is not None else None
+    redact = tuple(known.redact) if known is not None else ()
+    return {"reviewers": tuple(reviewers), "redact": redact, "risk": risk}
+
+
+def doubt_of(root: Run, path: tuple[str, ...], state: CallState, note: str, at: int, fields: dict[str, Any]) -> f.Asked:
+    """Return the question about a call whose outcome nobody knows; `fields` are those of `asked_of`."""
+    shown = {"run": root.id, "path": list(path), "call": state.call.id, "doubt": state.attempt}
+    why = _doubt_in_words(state, note)
+    return f.Asked(state.call.id, new_id("q"), why, digest(shown), "doubt", at=at, path=path, **fields)
+
+
+def _doubt_in_words(state: CallState, note: str) -> str:
+    """Return the text of the question: the known facts about the call, and the possible answers."""
+    parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
+    parts += [
+        f"Attempt {late.attempt} gave this, too late to count: {shortened(bytes(late.output).decode(), 200)}"
+        for late in state.witnessed
+    ]
+    parts.append("Respond with its result if it happened, approve to run it (again), reject to give it up.")
+    return " ".join(part for part in parts if part)
 
 
 def item_of(
@@ -227,6 +248,7 @@ def item_of(
         preview=read_preview(asked.preview),
         reviewers=asked.reviewers,
         redact=asked.redact,
+        risk=asked.risk,
     )
 
 

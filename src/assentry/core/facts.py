@@ -26,6 +26,7 @@ NOTHING = Raw()
 CallKind = Literal["tool", "agent", "handoff", "output", "hosted", "hook"]
 QuestionKind = Literal["approval", "input", "doubt"]
 Verdict = Literal["approve", "edit", "reject", "respond"]
+Risk = Literal["low", "high"]
 Release = Literal["each", "batch"]
 HandledError = Literal["max_turns", "model_refusal", "invalid_final_output"]
 """The errors that an error handler can give a final output for."""
@@ -37,6 +38,8 @@ OWN_AUTHORS = ("session", ERROR_HANDLER, "runtime")
 COPIED_REPLY = "Copied from the point that this run was forked from; the model was not asked again."
 GIVEN_REPLY = "Given by the program, which changed the messages; the model did not say it so."
 """The notes of a `Replied` with which a fork begins: its calls are judged anew."""
+OUTSIDE_REPLY = "Given by a program outside, which asked about this call; no model of Assentry's was asked."
+"""The note of the `Replied` with the call of a program outside."""
 
 _decode = Decoder().decode
 
@@ -138,6 +141,10 @@ class Began(Fact, frozen=True):
     """The engine that is the authority on this run, such as "temporal"; None if a store is, or the run's holder.
 
     A store may have a copy of such a run. Whoever decides in it asks the engine."""
+    caller: str | None = None
+    """The program outside that drives this run: it brought the call, and runs the body itself; None for other runs.
+
+    No worker drives such a run, and no model is asked in it: it is over when its call is."""
 
     @property
     def call(self) -> str | None:
@@ -345,6 +352,8 @@ class Asked(Fact, frozen=True):
     """The users, and the groups as "group:name", who may decide; empty if anybody may."""
     redact: tuple[str, ...] = ()
     """The arguments to mask wherever nobody decides: in lists, messages and logs."""
+    risk: Risk | None = None
+    """The risk of the call, as its tool or its rule says; None if neither says any."""
 
 
 class Approved(Fact, frozen=True):
@@ -364,8 +373,12 @@ class Approved(Fact, frozen=True):
     definition: str | None = None
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
+    looked: int | None = None
+    """The milliseconds that the person had the question open, if a page knew it."""
     preview: Raw = NOTHING
     """The preview that the code saw which decided in a person's place; the digest covers it."""
+    terms: Raw = NOTHING
+    """The terms of the standing grant that approved: a JSON object. Those of a run's own grant are in its `Granted`."""
 
 
 class Refused(Fact, frozen=True):
@@ -378,6 +391,10 @@ class Refused(Fact, frozen=True):
     why: str | None = None
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
+    looked: int | None = None
+    """The milliseconds that the person had the question open, if a page knew it."""
+    terms: Raw = NOTHING
+    """The terms of the standing grant that refused: a JSON object. Those of a run's own grant are in its `Granted`."""
 
 
 class Told(Fact, frozen=True):
@@ -396,6 +413,8 @@ class Answered(Fact, frozen=True):
     value: Raw
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
+    looked: int | None = None
+    """The milliseconds that the person had the question open, if a page knew it."""
 
 
 class Redefined(Fact, frozen=True):
@@ -457,6 +476,8 @@ class Finished(Fact, frozen=True):
     """True if the output is a list of content parts for the model, such as images."""
     shown: str | None = None
     """The hash of what the person was shown, if a person decided."""
+    looked: int | None = None
+    """The milliseconds that the person had the question open, if a page knew it."""
     notice: str | None = None
     """The words that tell the model what ran, if a person changed the call; empty for none, None for the usual ones."""
     update: Raw = NOTHING

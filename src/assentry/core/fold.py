@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, READY, RUNNING, Phase, verdict_of
+from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, READY, REFUSED, RUNNING, Phase, verdict_of
 from .run import CallState, Run, Turn, ended, exhausted, held, may_hand_off, spent
 
 
@@ -407,7 +407,7 @@ def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, 
         raise _illegal(root, fact, "there is nothing to conclude")
     if state is not None and state.call.kind != "output":
         raise _illegal(root, fact, f"call {state.call.id!r} does not propose an output")
-    if len(run.open) != (0 if state is None else 1):
+    if len(run.open) != (0 if state is None else 1) and not _is_over_for_caller(run):
         raise _illegal(root, fact, "calls are open")
     if fact.source is not None and fact.source not in run.calls:
         raise _illegal(root, fact, f"there is no call {fact.source!r}")
@@ -421,7 +421,16 @@ def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, 
 
 
 def _may_conclude(run: Run, state: CallState | None) -> bool:
+    if run.began is not None and run.began.caller is not None:
+        return state is None and run.concluded is None and _is_over_for_caller(run)
     return run.concluding and not (run.unheard and state is None)
+
+
+def _is_over_for_caller(run: Run) -> bool:
+    """Return True if a program outside drives the run, and its calls have ended: no model hears of those refused."""
+    if run.began is None or run.began.caller is None:
+        return False
+    return bool(run.calls) and all(state.phase is REFUSED for state in run.open.values())
 
 
 def _may_handle(run: Run, fact: f.Concluded) -> bool:

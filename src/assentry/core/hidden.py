@@ -53,7 +53,11 @@ def hidden_parts(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
 
     With `lines`, line breaks and tabs are seen text.
     """
-    more, unknown = "" if lines else "\n\t", [each for each in _characters(text) if _is_unknown(each)]
+    more, known = "" if lines else "\n\t", "".join(_characters(text))
+    unknown = [each for each in known if _is_unknown(each)]
+    if not unknown and not _pattern(f"[{HIDDEN}{more}]|{_ACCENT}").search(known):  # few characters stand for many
+        yield text, ""
+        return
     pattern = _pattern(_runs(more))
     if unknown:  # such a pattern is of this text alone, and is not kept
         others = "".join(sorted(unknown)) if len(unknown) <= MOST_UNKNOWN else "\x80-\U0010ffff"

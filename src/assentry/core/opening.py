@@ -27,6 +27,7 @@ def first_facts(
     trace: dict[str, str] | None = None,
     forked: str | None = None,
     engine: str | None = None,
+    caller: str | None = None,
 ) -> tuple[Began, *tuple[Said, ...]]:
     """Return the first facts of a run of the template's agent, begun at `at`, in milliseconds since 1970."""
     began = Began(
@@ -47,6 +48,7 @@ def first_facts(
         template.max_argument_bytes,
         forked,
         engine,
+        caller,
         at=at,
     )
     return (began, *said)

@@ -367,6 +367,9 @@ def owed(run: Run, mine: Container[tuple[tuple[str, ...], str | None]] = ()) -> 
 def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
     if run.began is None or run.closed is not None:
         return
+    if run.began.caller is not None:
+        _owed_for_caller(run, path, mine, out)
+        return
     if run.guards:
         out += [f.Guard(None, path, name) for name in run.guards]
     if run.open:
@@ -377,6 +380,11 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
                 out.append(f.AskModel(None, path, run.said))
         elif run.concluding and not run.guards:
             out.append(f.Conclude(None, path))
+
+
+def _owed_for_caller(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
+    """Owe what a program outside cannot do itself: to settle a call that it started, and of which it tells no more."""
+    out += [f.Settle(id, path) for id, state in run.open.items() if state.phase is RUNNING and (path, id) not in mine]
 
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
@@ -448,11 +456,20 @@ def status(run: Run) -> Status:
         return "cancelled"
     if owed(run):
         return "working"
+    if run.began is not None and run.began.caller is not None and run.calls:
+        return _status_for_caller(run)
     if run.open:
         return "waiting" if next(questions(run), None) is not None else "idle"
     if exhausted(run):
         return "exhausted"
     return "done" if run.concluded is not None else "idle"
+
+
+def _status_for_caller(run: Run) -> Status:
+    """Return the status of a run that a program outside drives: its model is not asked, so it ends with its call."""
+    if next(questions(run), None) is not None:
+        return "waiting"
+    return "idle" if any(state.phase is not REFUSED for state in run.open.values()) else "done"
 
 
 def questions(run: Run, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CallState]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core import allowed
+from ..core.facts import Risk
 from ..errors import InvalidDefinition, ToolTimedOut, UsageError
 from ..schema.foreign import WrittenSchema
 from .calling import in_thread, is_async
@@ -125,6 +126,7 @@ def function_tool(
     preview_timeout: float = ...,
     reviewers: Sequence[str] = ...,
     redact: Sequence[str] = ...,
+    risk: Risk | None = ...,
     failure_error_function: FailureText | None = ...,
     timeout: float | None = ...,
     deadline: Deadline | float | None = ...,
@@ -151,6 +153,7 @@ def function_tool(
     preview_timeout: float = 10.0,
     reviewers: Sequence[str] = (),
     redact: Sequence[str] = (),
+    risk: Risk | None = None,
     failure_error_function: FailureText | None = default_tool_error_function,
     timeout: float | None = None,
     deadline: Deadline | float | None = None,
@@ -175,7 +178,8 @@ def function_tool(
         strict_mode: If True, the schema is strict: every property is required, and no others are allowed.
         is_enabled: If True, the model is offered the tool; or a function of context and agent.
         needs_approval: If True, a person must approve each call; or a function of context, canonical arguments and the
-            provider's call id. If it fails or returns no bool, a person is asked. The tool's fingerprint covers its
+            provider's call id, which returns True, False, or an `Ask`. If it fails or returns anything else, a person
+            is asked. The tool's fingerprint covers its
             name, and its `version` attribute if it has one.
         on_approval: Code that decides in the person's place; see the guide on approvals.
         preview: A function of context and canonical arguments that says what the call would do, for the person who
@@ -184,6 +188,8 @@ def function_tool(
         reviewers: The users, and the groups as "group:name", who may decide on a call. Empty for the agent's.
         redact: Parameters to mask wherever nobody decides: in lists, messages and logs. Those annotated as `Secret`
             are masked too.
+        risk: "low" or "high"; a rule may say otherwise of a call, with `Ask(risk=...)`. A call of high risk takes two
+            acts to approve on the page.
         failure_error_function: A function that words an exception for the model; None raises the exception to you.
         timeout: Seconds that the body may take; for async functions only.
         deadline: The time that a question waits: a `Deadline`, or the seconds after which the call is rejected.

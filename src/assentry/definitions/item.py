@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..core.facts import QuestionKind, Verdict
+from ..core.facts import QuestionKind, Risk, Verdict
 from ..core.transcript import content_text
 from ..models.delta import RawItem
 from .preview import Preview
@@ -218,6 +218,8 @@ class ToolApprovalItem(RunItem, eq=False):
     """The arguments to mask wherever nobody decides: in lists, messages and logs."""
     preview: Preview | None = None
     """The call's effect, as the tool's own side says; None if the tool has no preview."""
+    risk: Risk | None = None
+    """The risk of the call, as its tool or its rule says; None if neither says any."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ..core import allowed
 from ..core.digest import canonical, digest
-from ..core.facts import CallKind, Verdict
+from ..core.facts import CallKind, Risk, Verdict
 from ..core.wording import described, holds, worded
 from ..errors import InvalidDefinition
 from ..models.model import Native, ToolSpec
@@ -25,7 +25,24 @@ from .preview import Preview
 from .probe import Probe
 from .server import ToolServer
 
-Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
+RISK = allowed.one_of("low", "high").or_none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A rule's answer in place of True: a person must approve the call, which has this risk, for this reason."""
+
+    risk: Risk | None = None
+    """The risk of this call; None for the tool's own. A call of high risk takes two acts to approve on the page."""
+    reason: str | None = None
+    """The reason, for the person who decides; None for "The rule ... asks for approval."."""
+
+    def __post_init__(self) -> None:
+        allowed.check_option("Ask", "risk", self.risk, RISK)
+        allowed.check_option("Ask", "reason", self.reason, allowed.TEXT.or_none)
+
+
+Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Ask | Awaitable[bool | Ask]]
 """True if a call needs a person's approval, False if it does not, or a function of context, arguments and call id."""
 
 Approver = Callable[[RunContextWrapper[Any], ToolApprovalItem], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
@@ -70,6 +87,7 @@ TOOL_OPTIONS = allowed.Options(
     preview_timeout=allowed.POSITIVE_SECONDS,
     reviewers=allowed.NAMES,
     redact=allowed.NAMES,
+    risk=RISK,
     native=allowed.one_of("shell", "apply_patch").or_none,
     idempotent=allowed.BOOL,
     version=allowed.TEXT.or_none,
@@ -104,6 +122,8 @@ class Tool:
     """The users, and the groups as "group:name", who may decide on a call; the agent's if empty."""
     redact: Sequence[str] = ()
     """The parameters to mask wherever nobody decides: in lists, messages and logs."""
+    risk: Risk | None = None
+    """The risk of a call, unless a rule says otherwise. A call of high risk takes two acts to approve on the page."""
     is_enabled: Enabled = True
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
@@ -129,7 +149,8 @@ class Tool:
     fingerprint: str = field(init=False)
     """The digest of what a person is asked about.
 
-    It covers name, description, schema, defaults, server, `version`, and the rule: its bool, or its name and version.
+    It covers name, description, schema, defaults, server, `version`, and the rule: its bool, or its name and version;
+    and the risk, if there is one.
     No code is part of it.
     """
     spec: ToolSpec = field(init=False)
@@ -158,7 +179,8 @@ class Tool:
         if self.allowed is not None or self.describe is not None:
             told = callable_mark(self.describe) if self.describe is not None else ""
             rule = f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
-        return f"{rule} for {', '.join(self.reviewers)}" if self.reviewers else rule
+        rule = f"{rule} for {', '.join(self.reviewers)}" if self.reviewers else rule
+        return rule if self.risk is None else f"{rule}, {self.risk} risk"
 
     @property
     def source(self) -> ToolServer | None:

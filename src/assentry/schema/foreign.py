@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core.wording import shortened, worded
 from ..errors import InvalidArguments
+from .bounded import best_error, bounded_validator
 from .defaults import with_defaults
 from .form import PROBLEM, short
 from .injected import Injected
@@ -34,16 +35,21 @@ class ForeignSchema:
 
     def problem(self, args: Json) -> str:
         """Return what is wrong with the arguments; empty if they fit."""
-        from jsonschema.exceptions import best_match
-
         try:
-            error = best_match(self._validator.iter_errors(args))
-        except Exception as failure:  # a broken reference, an invalid pattern
+            error = best_error(self._validator, args)
+        except Exception as failure:  # a broken reference, an invalid pattern, too much to check
             return f"the schema of the tool cannot be used ({short(worded(failure), PROBLEM)})"
         if error is None:
             return ""
         where = ".".join(map(str, error.absolute_path)) or "arguments"
         return f"{where}: {shortened(error.message, PROBLEM)}"
+
+    def fits(self, args: Json) -> bool | None:
+        """Return True if the arguments fit; None if that cannot be told."""
+        try:
+            return best_error(self._validator, args) is None
+        except Exception:  # as above
+            return None
 
     @functools.cached_property
     def _validator(self) -> Any:
@@ -52,7 +58,8 @@ class ForeignSchema:
         from referencing import Registry
 
         # With an empty registry, a schema can refer to itself but never makes us fetch anything.
-        return validator_for(self._schema, Draft202012Validator)(self._schema, registry=Registry())
+        kind = validator_for(self._schema, Draft202012Validator)
+        return bounded_validator(kind)(self._schema, registry=Registry())
 
 
 class WrittenSchema:
