@@ -50,6 +50,7 @@ COLUMNS: dict[str, Any] = {
     "redact": '["to"]',
     "started_by": "eve",
     "preview": '{"sentence":"Nothing happens."}',
+    "risk": "low",
 }
 """Something else in each column that a person is shown."""
 
@@ -373,6 +374,7 @@ RECORD = {
     "changed": "changed_at - 1",
     "waiting": "waiting + 1",
     "wake": "NULL",
+    "caller": "'eve'",
 }
 GRANT = {
     "agent": "'Other'",
@@ -630,14 +632,17 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
         await waiting(store, "r4", why=control)
     before = place.tables()
     place.execute("UPDATE assentry_runs SET head = substr(head, 1, 32)")
-    for column in ("asked_seal", "ended_seal", "reviewers", "redact", "started_by", "shown", "preview"):
-        place.execute(f"ALTER TABLE assentry_questions DROP COLUMN {column}")
-    place.execute("ALTER TABLE assentry_runs DROP COLUMN started_by")
-    for index in ("questions_decided", "runs_rested"):
+    for index in ("questions_decided", "runs_rested", "runs_caller"):
         place.execute(f"DROP INDEX assentry_{index}")
+    later = "asked_seal ended_seal reviewers redact started_by shown preview risk looked"
+    for column in later.split():
+        place.execute(f"ALTER TABLE assentry_questions DROP COLUMN {column}")
+    for column in ("started_by", "caller"):
+        place.execute(f"ALTER TABLE assentry_runs DROP COLUMN {column}")
     for new, old in (("changed_at", "changed"), ("lease_fence", "fence")):
         place.execute(f"ALTER TABLE assentry_runs RENAME COLUMN {new} TO {old}")
-    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"):
+    added = ["users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"]
+    for table in [*added, "stops", "standing_log", "standing_grants", "previews"]:
         place.execute(f"DROP TABLE assentry_{table}")
     place.set_version(1)
     for table in ("runs", "journal", "blobs", "contexts", "definitions", "questions", "grants"):

@@ -545,6 +545,7 @@ async def test_a_store_takes_little_more_than_what_is_in_it(path: Path) -> None:
         ({"run": "r"}, "assentry_questions_run"),
         ({"run": "r", "agent": "a", "tool": "t"}, "assentry_questions_run"),
         ({"settled": True}, "assentry_questions_decided"),
+        ({"decider": "ann"}, "assentry_questions_open"),
     ],
 )
 @pytest.mark.parametrize("after", [None, '[5,"q"]'])

@@ -449,6 +449,9 @@ FAULTS += [
     (ignoring("questions", "run"), "questions({'run':"),
     (ignoring("questions", "agent"), "questions({'agent': 'Bailiff'})"),
     (ignoring("questions", "tool"), "questions({'tool': 'shred'})"),
+    (ignoring("questions", "decider"), "Only questions that ann may decide are listed."),
+    (ignoring("count_questions", "decider"), "What is counted is what is listed."),
+    (ignoring("count_questions", "most"), "Counting stops at `most`."),
     (ignoring("questions", "older_than"), "questions({'older_than': 60})"),
     (ignoring("questions", "settled"), "An open question is not among the settled ones."),
     (ignoring("questions", "limit"), "A page is full if there is more."),
@@ -465,6 +468,31 @@ FAULTS += [
     (ignoring("grants", "revoked"), "grants({'revoked': True})"),
     (ignoring("grants", "after"), "Pages of one give all there is, each once."),
 ]
+
+
+@fault("No more calls are approved than the terms say.")
+class CountsNoUses(MemoryStore):
+    """Lets a standing grant decide any number of calls."""
+
+    def _uses(self, change: Change) -> dict[str, Any]:
+        return {}
+
+
+@fault("The gate gets the grants of the tools that it judges.")
+class GivesTheGateRevokedGrants(MemoryStore):
+    """Has the gate judge by grants that were revoked."""
+
+    async def grants_for(self, tools: Any) -> list[Any]:
+        return [grant for grant in (await self._all_standing())[0] if grant.tool in tools]
+
+
+@fault("Revoking twice is once.")
+class RevokesAgain(MemoryStore):
+    """Says that whoever revoked a grant last has revoked it."""
+
+    async def _end_standing(self, grant_id: str, by: str) -> Any:
+        gone = await super()._end_standing(grant_id, by)
+        return replace(gone, revoked_by=by)
 
 
 @fault("No question is left out between two pages")
@@ -625,7 +653,9 @@ class Claims(MemoryStore):
             and (agents is None or record.agent in agents)
         )
 
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         due = [kept for kept in self._runs.values() if self.due(kept.record, agents)]
         return [self._lease(kept, worker, hold) for kept in sorted(due, key=inside._due_at)[:limit]]
 
@@ -674,20 +704,26 @@ class TakesNoAgentsForAll(Claims):
 
 @fault("With a limit of 0 no run is claimed.")
 class ClaimsMoreThanTheLimit(Claims):
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
-        return await super().claim(worker, agents=agents, hold=hold, limit=limit or 100)
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
+        return await super().claim(worker, agents=agents, hold=hold, limit=limit or 100, outside=outside)
 
 
 @fault("The run that has waited longest comes first.")
 class ClaimsInAnyOrder(Claims):
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         due = [kept for kept in self._runs.values() if self.due(kept.record, agents)]
         return [self._lease(kept, worker, hold) for kept in due[:limit]]
 
 
 @fault("Of several that claim at the same time, no two get the same run.")
 class ClaimsWithoutLocking(Claims):
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         due = [kept for kept in self._runs.values() if self.due(kept.record, agents)]
         await asyncio.sleep(0)
         return [self._lease(kept, worker, hold) for kept in sorted(due, key=inside._due_at)[:limit]]

@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ..approval.standing import StandingGrant, StandingTerms
 from .filter import Filter
 from .memory import MemoryStore
 from .open import open_store
+from .preview_requests import PreviewAnswer, PreviewRequest, PreviewRequests
 from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, SavedContext, Settled, Stored
+from .statistics import Figures, PeriodPart, Statistics, WaitBar
+from .stop import AgentStop
 from .store import Store
 
 if TYPE_CHECKING:
@@ -13,21 +17,31 @@ if TYPE_CHECKING:
     from .sqlite import SQLiteStore
 
 __all__ = [
+    "AgentStop",
     "Change",
     "Entry",
+    "Figures",
     "Filter",
     "GrantRecord",
     "Lease",
     "MemoryStore",
     "Page",
+    "PeriodPart",
     "PostgresStore",
+    "PreviewAnswer",
+    "PreviewRequest",
+    "PreviewRequests",
     "Question",
     "RunRecord",
     "SQLiteStore",
     "SavedContext",
     "Settled",
+    "StandingGrant",
+    "StandingTerms",
+    "Statistics",
     "Store",
     "Stored",
+    "WaitBar",
     "open_store",
 ]
 

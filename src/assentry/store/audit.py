@@ -18,6 +18,7 @@ from ..errors import UnreadableState, UsageError
 from .chain import ExactJournal, JournalRow, check_chain
 from .record import MOST, Entry
 from .row_codec import START, Head, is_erased, tallied, unpack
+from .standing import LOG, read_entry
 from .store import Store
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +77,8 @@ class Heads:
         """Return a sentence for each saved head whose run does not exist any more."""
         return [
             f"Run {head.run!r}, of {head.facts} facts, is not there: purged, or removed."
-            for head in (() if self.purged else self._left.values())
+            for head in self._left.values()
+            if not self.purged or head.run == LOG
         ]
 
 
@@ -103,7 +105,24 @@ async def heads_of(store: Store) -> tuple[list[SavedHead], list[str]]:
             heads.append(head_of_lines(run, _entries((await store.journal(run)).rows)))
         except UnreadableState as error:
             damaged.append(str(error))
+    try:
+        head = await head_of_log(store)
+    except UnreadableState as error:
+        damaged.append(str(error))
+    else:
+        heads += [] if head is None else [head]
     return heads, damaged
+
+
+async def head_of_log(store: Store) -> SavedHead | None:
+    """Return the head of the log of standing grants; None if it is empty."""
+    entries = await log_entries(store)
+    return head_of_lines(LOG, entries) if entries else None
+
+
+async def log_entries(store: Store) -> list[Entry]:
+    """Return the numbers, times and hashes of the log of standing grants."""
+    return _entries((await store.standing_log()).rows)
 
 
 def _entries(rows: Iterable[JournalRow]) -> list[Entry]:
@@ -149,6 +168,8 @@ class LastLine(Struct, kw_only=True, omit_defaults=True):
     """A sentence for each run that is left out because it is damaged."""
     withheld: list[str] = []
     """The runs that are left out because whoever asked may not see all of them."""
+    grants: int = 0
+    """The number of entries of the log of standing grants, which comes before this line as a run does."""
 
 
 async def export_journals(
@@ -174,13 +195,27 @@ async def export_journals(
         for line in lines:
             yield line
         runs, facts = runs + 1, facts + len(journal.rows)
-    yield _encode(LastLine(runs=runs, facts=facts, damaged=damaged, withheld=withheld)) + b"\n"
+    log = await _standing_log(store, damaged)
+    for line in log:
+        yield line
+    end = LastLine(runs=runs, facts=facts, damaged=damaged, withheld=withheld, grants=max(0, len(log) - 1))
+    yield _encode(end) + b"\n"
+
+
+async def _standing_log(store: Store, damaged: list[str]) -> list[bytes]:
+    """Return the lines of the log of standing grants; none if it is empty."""
+    try:
+        log = await store.standing_log()
+    except UnreadableState as error:
+        damaged.append(str(error))
+        return []
+    return list(_lines(log)) if log.rows else []
 
 
 def _lines(journal: ExactJournal) -> Iterator[bytes]:
     run, kept = journal.run, journal.blobs
     for row in journal.rows:
-        if journal.erased is None:
+        if journal.erased is None and run != LOG:
             unpack(run, row.seq, row.text, kept)  # raises if a blob is missing or damaged
         text = row.text.decode()
         blobs = {name: body.decode() for name, body in kept.items() if name in text}
@@ -208,7 +243,7 @@ class Checked(Struct):
 
 def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
     """Check an export, and compare it with saved heads if they are given. No database is needed."""
-    found, seen, facts = Checked(), set[str](), 0
+    found, seen, facts, grants = Checked(), set[str](), 0, 0
     pending: list[FactLine] = []
     last: LastLine | None = None
     for number, line in enumerate(lines, 1):
@@ -219,7 +254,10 @@ def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
         if isinstance(read, FactLine):
             pending.append(read)
         elif isinstance(read, RunLine):
-            found.runs, facts = found.runs + 1, facts + len(pending)
+            if read.run == LOG:
+                grants = len(pending)
+            else:
+                found.runs, facts = found.runs + 1, facts + len(pending)
             problem = _problem(read, pending, seen)
             if problem is None and heads is not None:
                 entries = [Entry(each.seq, each.at, {}, each.hash) for each in pending]
@@ -229,13 +267,13 @@ def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
             pending = []
         else:
             last = read
-    found.others += _end(found.runs, facts, pending, last)
+    found.others += _end(found.runs, facts, grants, pending, last)
     found.withheld = [] if last is None else last.withheld
     found.others += heads.missing() if heads is not None else ()
     return found
 
 
-def _end(runs: int, facts: int, pending: list[FactLine], last: LastLine | None) -> list[str]:
+def _end(runs: int, facts: int, grants: int, pending: list[FactLine], last: LastLine | None) -> list[str]:
     """Return what is wrong with the end of an export."""
     if pending:
         return [f"The export ends in the middle of run {pending[0].run!r}, after fact {pending[-1].seq}."]
@@ -243,6 +281,8 @@ def _end(runs: int, facts: int, pending: list[FactLine], last: LastLine | None) 
         return ["The export has lost its last line: it was cut off."]
     if (last.runs, last.facts) != (runs, facts):
         return [f"The export had {last.runs} runs of {last.facts} facts, and has {runs} of {facts}."]
+    if last.grants != grants:
+        return [f"The export had {last.grants} entries of the log of standing grants, and has {grants}."]
     return [f"Left out as damaged: {sentence}" for sentence in last.damaged]
 
 
@@ -286,7 +326,9 @@ def _problem(end: RunLine, lines: list[FactLine], seen: set[str]) -> str | None:
         for row, line in zip(check_chain(run, rows, 0, end.facts, head, end.erased), lines, strict=True):
             if row.hash.hex() != line.hash:
                 return f"Fact {row.seq} of run {run!r} is not what was written: its hash is another."
-            if not is_erased(row.text):
+            if run == LOG:
+                read_entry(row.seq, row.text)
+            elif not is_erased(row.text):
                 unpack(run, row.seq, row.text, {name: text.encode() for name, text in line.blobs.items()})
             elif end.erased is None:
                 return f"Fact {row.seq} of run {run!r} is erased, and the run is not."

@@ -19,9 +19,9 @@ from ..errors import UnreadableState
 from .projection import anew, note
 from .record import Entry, GrantRecord, Question, RunRecord, SavedContext, Stored
 
-DERIVED = ("agent", "status", "thread", "seq", "began", "changed", "waiting", "started_by")
+DERIVED = ("agent", "status", "thread", "seq", "began", "changed", "waiting", "started_by", "caller")
 """The fields of a run's own record that follow from the journal, besides `wake`."""
-ENDS = ("verdict", "by", "decided", "shown")
+ENDS = ("verdict", "by", "decided", "shown", "looked")
 EMPTIED: dict[type[Struct], dict[str, Any]] = {
     Question: {"arguments": "", "reason": "", "prompt": None, "schema": None, "evidence": (), "preview": None},
     GrantRecord: {"message": None, "pins": None},
@@ -170,7 +170,7 @@ def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began:
     for fact in facts:
         if fact.get("asked") == asked["id"]:
             known |= {"verdict": _VERDICTS[fact["fact"]], "by": fact["by"], "decided": began + fact.get("at", 0)}
-            known["shown"] = fact.get("shown")
+            known |= {"shown": fact.get("shown"), "looked": fact.get("looked")}
         elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"] and "by" not in known:
             known |= {"verdict": "replaced", "by": "runtime", "decided": began + fact.get("at", 0)}
     return known

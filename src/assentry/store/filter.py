@@ -9,9 +9,12 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from ..approval.decide import may_decide
+from ..approval.decision import Decider, checked_name
+from ..approval.standing import StandingGrant
 from ..core.number import is_count
 from ..core.wording import described, holds
-from ..errors import UsageError
+from ..errors import InvalidDecision, UsageError
 from .record import MOST, GrantRecord, Page, Question, RunRecord
 
 T = TypeVar("T", default=Any)
@@ -20,6 +23,9 @@ LONGEST_SEARCH = 200
 """The most characters of a search."""
 MOST_SEARCHED = 10_000
 """The most questions that one page of a search looks at: a search has no index."""
+
+MOST_COUNTED = 10_000
+"""The most questions that are counted at once."""
 
 
 class Fields(NamedTuple):
@@ -37,6 +43,7 @@ FIELDS: dict[type, Fields] = {
     Question: Fields("at", "at", "verdict"),
     RunRecord: Fields("began", "changed", None),
     GrantRecord: Fields("at", "at", "revoked"),
+    StandingGrant: Fields("at", "at", "revoked"),
 }
 SETTLED = Fields("decided", "at", "verdict")
 """The fields of a list of questions that are not open any more: it is sorted by the time of their end."""
@@ -51,15 +58,21 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
     """The items of a list that are wanted, and the page of them."""
 
     kind: type[T]
-    """`Question`, `RunRecord` or `GrantRecord`."""
+    """`Question`, `RunRecord`, `GrantRecord` or `StandingGrant`."""
     equal: dict[str, str]
     """The values that fields must have."""
     age: float | None = None
     """The least age in seconds: of a question since it was asked, of a run since it changed."""
     ended: bool | None = None
     """True for settled questions or revoked grants, False for the others, None for both."""
+    decided_after: int | None = None
+    """The time from which settled questions must have ended, in milliseconds since 1970."""
+    decided_before: int | None = None
+    """The time before which settled questions must have ended, in milliseconds since 1970."""
     asleep: bool = False
     """True for runs that no worker is to drive at any time: those without a `wake`."""
+    decider: Decider | None = None
+    """Whoever is to be able to decide: reviewers are these names or nobody in particular, and the run is another's."""
     search: str | None = None
     """Text that a question must contain; see `searched`."""
     reach: int = MOST_SEARCHED
@@ -88,9 +101,15 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
             all(getattr(item, name) == value for name, value in self.equal.items())
             and (self.age is None or getattr(item, self.fields.age) <= now - self.age * 1000)
             and (self.ended is None or (getattr(item, self.fields.end or "") is not None) is self.ended)
+            and self._is_in_time(getattr(item, self.fields.order) or 0)
+            and (self.decider is None or is_for(self.decider, item))
             and not (self.asleep and getattr(item, "wake", None) is not None)
             and (self.start is None or self._follows(self.place(item), self.start))
         )
+
+    def _is_in_time(self, at: int) -> bool:
+        late = self.decided_after is None or at >= self.decided_after
+        return late and (self.decided_before is None or at < self.decided_before)
 
     def finds(self, item: T) -> bool:
         """Return True if an item has the text of the search, or nothing is searched for."""
@@ -106,6 +125,26 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
         found = [item for item in near if self.finds(item)]
         last = found[self.limit - 1] if len(found) > self.limit else near[-1] if len(near) < len(every) else None
         return Page(found[: self.limit], None if last is None else cursor(*self.place(last)))
+
+
+def is_for(who: Decider, question: Any) -> bool:
+    """Return True if somebody may decide a question, as far as reviewers and the asker of its run say."""
+    return question.started_by != who.name and may_decide(question.reviewers, who)
+
+
+def names_of(who: Decider) -> list[str]:
+    """Return the names by which somebody may be among the reviewers of a question."""
+    return [who.name, *(f"group:{group}" for group in who.groups)]
+
+
+def checked_decider(who: str | Decider | None) -> Decider | None:
+    """Return whose questions are wanted; raise `UsageError` if it is no name of a person."""
+    if who is None or isinstance(who, Decider):
+        return who
+    try:
+        return Decider(checked_name(who))
+    except InvalidDecision as error:
+        raise UsageError(f"decider is a person: {error}") from None
 
 
 def searched(question: Any) -> list[str]:
@@ -125,6 +164,19 @@ def equal(**given: str | None) -> dict[str, str]:
         if value is not None and type(value) is not str:
             raise UsageError(f"{name} is text, got {described(value)}.")
     return {name: value for name, value in given.items() if value is not None}
+
+
+def check_end(
+    settled: bool, *, decided_after: int | None = None, decided_before: int | None = None, **more: str | None
+) -> None:
+    """Raise `UsageError` for a filter by the end of questions that are open, or by a time that is none."""
+    times = {"decided_after": decided_after, "decided_before": decided_before}
+    given = [name for name, value in {**more, **times}.items() if value is not None]
+    if given and not settled:
+        raise UsageError(f"{' and '.join(given)} select settled questions: pass settled=True too.")
+    for name, value in times.items():
+        if value is not None and not is_count(value, 0):
+            raise UsageError(f"{name} is a time in milliseconds since 1970, got {described(value)}.")
 
 
 _cursor = msgspec.json.Decoder(tuple[int, str])

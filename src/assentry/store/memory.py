@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, ClassVar, TypeVar
 
@@ -16,15 +16,19 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import asdict, replace
 
+from ..approval.decision import checked_name
+from ..approval.standing import StandingGrant
 from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
 from ..core.snapshot import NOTHING_BEFORE, Chapter, Past, Restored
-from ..errors import Conflict, QuestionNotFound, RunNotFound, StoreFailed, UsageError
+from ..errors import Conflict, GrantNotFound, QuestionNotFound, RunNotFound, StoreFailed, UsageError
 from . import news
+from .chain import ExactJournal
 from .comparing import EMPTIED
-from .filter import Filter
+from .filter import Filter, cursor, page_start
 from .news import News, Tally
 from .outbox import MemoryOutbox
+from .preview_requests import MemoryPreviewRequests
 from .projection import anew, note
 from .record import (
     MARK,
@@ -43,6 +47,9 @@ from .record import (
 )
 from .row_codec import redacted
 from .rules import RunRow, check_append, check_take, is_driven, lease_after
+from .standing import LogEntry, LogRow, grant_ended, is_same_grant, log_journal, next_row
+from .statistics import Counted, TimeSlice, count_among, count_open_among
+from .stop import AgentStop, agents_of, new_stop, same_stop, stop_not_found, stopped
 from .store import Store
 from .wakeup import Wakeup
 
@@ -122,9 +129,13 @@ class MemoryStore(Store):
         self._grants: dict[tuple[str, str], GrantRecord] = {}
         self._definitions: dict[str, bytes] = {}
         self._agents: dict[str, AgentRecord] = {}
+        self._standing: dict[str, StandingGrant] = {}
+        self._standing_log: list[LogRow] = []
+        self._stops: dict[str, AgentStop] = {}
         self._wakeup, self._news = Wakeup(), Wakeup()
         self._closed = False
         self._outbox = MemoryOutbox(self._locked, self._now)
+        self._previews = MemoryPreviewRequests(self._locked, self._now)
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._runs)} runs>"
@@ -137,6 +148,11 @@ class MemoryStore(Store):
     def outbox(self) -> MemoryOutbox:
         """The webhooks of the store, and the messages that wait for them."""
         return self._outbox
+
+    @property
+    def previews(self) -> MemoryPreviewRequests:
+        """The requests for previews of edits, which workers answer."""
+        return self._previews
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -163,7 +179,9 @@ class MemoryStore(Store):
         with self._locked():
             now = self._now()
             kept = self._expected(change, now)
+            self._check_stops(change)
             self._see_that_ids_are_new(asked)
+            standing = self._uses(change)
             record = self._record_after(kept, change, now)
             # Nothing can fail from here on, so that the change is written in full.
             if kept is None:
@@ -177,6 +195,7 @@ class MemoryStore(Store):
             if change.chapter is not None:
                 kept.add_chapter(change.chapter)
             self._note(change, asked, granted)
+            self._standing |= standing
             self._outbox.note(change)
             self._definitions |= definitions
             ready = record.wake is not None and not is_driven(record.worker, record.until, now)
@@ -197,6 +216,15 @@ class MemoryStore(Store):
         kept = self._kept(change.record.id)
         check_append(kept.row, change, now)
         return kept
+
+    def _check_stops(self, change: Change) -> None:
+        """Raise `AgentStopped` if the change begins a call, and a stop holds for the run's agent or the call's."""
+        agents = agents_of(change)
+        if agents and (stop := self._stop_of(agents)) is not None:
+            raise stopped(stop, change.record.id)
+
+    def _stop_of(self, agents: Sequence[str]) -> AgentStop | None:
+        return next((each for each in self._stops.values() if each.covers(agents)), None)
 
     def _see_that_ids_are_new(self, asked: list[Question]) -> None:
         ids = [question.id for question in asked]
@@ -252,12 +280,20 @@ class MemoryStore(Store):
     async def page(self, filter: Filter[T]) -> Page[T]:
         """Return a page of questions, runs or grants."""
         with self._locked():
-            items: dict[type, Iterable[Any]] = {
-                Question: self._questions.values(),
-                GrantRecord: self._grants.values(),
-                RunRecord: (kept.record for kept in self._runs.values()),
-            }
-            return deepcopy(filter.page(items[filter.kind], self._now()))
+            return deepcopy(filter.page(self._items(filter.kind), self._now()))
+
+    async def count(self, filter: Filter[Any]) -> int:
+        """Return the number of items that fit, at most the filter's `limit`."""
+        with self._locked():
+            return len(filter.page(self._items(filter.kind), self._now()).items)
+
+    def _items(self, kind: type) -> Iterable[Any]:
+        items: dict[type, Iterable[Any]] = {
+            Question: self._questions.values(),
+            GrantRecord: self._grants.values(),
+            RunRecord: (kept.record for kept in self._runs.values()),
+        }
+        return items[kind]
 
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not."""
@@ -281,9 +317,63 @@ class MemoryStore(Store):
             found = [text for mark, text in self._definitions.items() if mark.startswith(fingerprint)]
             return found[0] if len(found) == 1 else None
 
+    # -- standing grants ---------------------------------------------------------------------------
+
+    async def grants_for(self, tools: Collection[str]) -> list[StandingGrant]:
+        """Return the standing grants for these tools that are not revoked."""
+        with self._locked():
+            every = self._standing.values()
+            return [deepcopy(grant) for grant in every if grant.tool in tools and grant.revoked is None]
+
+    async def _add_standing(self, grant: StandingGrant) -> StandingGrant:
+        grant = deepcopy(grant)
+        with self._locked():
+            for other in self._standing.values():
+                if is_same_grant(grant, other):
+                    return deepcopy(other)
+            self._add_entry(LogEntry(grant.at, grant.by, given=grant))
+            self._standing[grant.id] = grant
+            return deepcopy(grant)
+
+    async def _end_standing(self, grant_id: str, by: str) -> StandingGrant:
+        with self._locked():
+            grant = self._standing.get(grant_id)
+            if grant is None:
+                raise GrantNotFound(f"The store has no standing grant {grant_id!r:.80}.")
+            if grant.revoked is None:
+                now = self._now()
+                self._add_entry(LogEntry(now, by, revoked=grant_id))
+                grant = self._standing[grant_id] = replace(grant, revoked=now, revoked_by=by)
+            return deepcopy(grant)
+
+    def _add_entry(self, entry: LogEntry) -> None:
+        last = self._standing_log[-1] if self._standing_log else None
+        self._standing_log.append(next_row(None if last is None else (last.seq, last.hash), entry))
+
+    def _uses(self, change: Change) -> dict[str, StandingGrant]:
+        """Return the standing grants after a change; raise `GrantEnded` if one is revoked or used up."""
+        after = {}
+        for id, count in change.standing.items():
+            grant = self._standing.get(id)
+            if grant is None or grant.revoked is not None or grant.used + count > (grant.max_uses or 2**63):
+                raise grant_ended(id)
+            after[id] = replace(grant, used=grant.used + count)
+        return after
+
+    async def _all_standing(self) -> tuple[list[StandingGrant], list[str]]:
+        with self._locked():
+            return deepcopy(list(self._standing.values())), []
+
+    async def standing_log(self) -> ExactJournal:
+        """Return the log of standing grants to the letter."""
+        with self._locked():
+            return log_journal([(row.seq, row.text, row.hash) for row in self._standing_log])
+
     # -- driving -----------------------------------------------------------------------------------
 
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         """Acquire the leases of up to `limit` runs of these agents that are due."""
         check_seconds(hold=hold)
         check_counts(limit=limit)
@@ -297,6 +387,8 @@ class MemoryStore(Store):
                 and kept.record.wake <= now
                 and not is_driven(kept.record.worker, kept.record.until, now)
                 and (agents is None or kept.record.agent in agents)
+                and (kept.record.caller is not None) is outside
+                and self._stop_of((kept.record.agent,)) is None
             ]
             return [self._lease(kept, worker, hold) for kept in sorted(due, key=_due_at)[:limit]]
 
@@ -354,6 +446,40 @@ class MemoryStore(Store):
         self._locked()  # raises if the store is closed
         await self._wakeup.wait(timeout)
 
+    # -- stops -------------------------------------------------------------------------------------
+
+    async def stop(self, agent: str | None = None, *, by: str, why: str) -> AgentStop:
+        """Stop an agent, or all agents."""
+        with self._locked():
+            new = new_stop(agent, by, why, self._now())
+            made = same_stop(self._stops.values(), new) or new
+            self._stops[made.id] = made
+        self._news.ring()
+        return made
+
+    async def lift(self, stop_id: str, *, by: str) -> AgentStop:
+        """Lift a stop."""
+        checked_name(by)
+        with self._locked():
+            stop = self._stops.get(stop_id) if type(stop_id) is str else None
+            if stop is None:
+                raise stop_not_found(stop_id)
+            if stop.lifted is None:
+                stop = self._stops[stop_id] = replace(stop, lifted=self._now(), lifted_by=by)
+        self._wakeup.ring()
+        self._news.ring()
+        return stop
+
+    async def stops(self, *, lifted: bool = False, limit: int = 50, after: str | None = None) -> Page[AgentStop]:
+        """Return a page of the stops that hold, or with `lifted` of all stops, the newest first."""
+        start = page_start(limit, after)
+        with self._locked():
+            every = sorted(self._stops.values(), key=lambda each: (each.at, each.id), reverse=True)
+        wanted = [each for each in every if lifted or each.lifted is None]
+        found = [each for each in wanted if start is None or (each.at, each.id) < start]
+        last = found[limit - 1] if len(found) > limit else None
+        return Page(found[:limit], None if last is None else cursor(last.at, last.id))
+
     # -- keeping -----------------------------------------------------------------------------------
 
     async def erase(self, run_id: str) -> None:
@@ -404,7 +530,8 @@ class MemoryStore(Store):
             rested = [news.changed(each) for each in records if each.status != "working"]
             begun = [news.run_begun_news(each) for each in records if each.status == "working" and each.began >= since]
             seen = [news.changed(each) for each in records if each.id in watched]
-            lists = (asked, ended, rested, begun, seen)
+            stops = [news.stop_news(each) for each in self._stops.values() if max(each.at, each.lifted or 0) >= since]
+            lists = (asked, ended, rested, begun, seen, stops)
             return news.merged([news.in_order(each)[: news.MOST_NEWS] for each in lists])
 
     async def tally(self) -> Tally:
@@ -412,6 +539,16 @@ class MemoryStore(Store):
         with self._locked():
             times = [each.at for each in self._questions.values() if each.verdict is None]
             return Tally(len(times), min(times, default=None))
+
+    async def count_part(self, part: TimeSlice) -> Counted:
+        """Count the questions that were asked, and those that ended, in a part of a period."""
+        with self._locked():
+            return count_among(self._questions.values(), part)
+
+    async def count_open(self, part: TimeSlice) -> int:
+        """Return the number of questions that were open at the end of a part."""
+        with self._locked():
+            return count_open_among(self._questions.values(), part)
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
@@ -450,6 +587,7 @@ class MemoryStore(Store):
             self._closed = True
         self._wakeup.ring()
         self._news.ring()
+        self._previews.wakeup.ring()
 
 
 def _own(new: RunRecord, old: RunRecord) -> RunRecord:

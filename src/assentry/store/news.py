@@ -12,8 +12,11 @@ from typing import Literal
 from msgspec import Struct
 
 from .record import Change, Question, RunRecord
+from .stop import AgentStop
 
-NewsKind = Literal["question.asked", "question.decided", "question.replaced", "question.void", "run.changed"]
+NewsKind = Literal[
+    "question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "stop.changed"
+]
 
 MOST_NEWS = 1000
 """The most news of each list that a look reads."""
@@ -24,16 +27,18 @@ class News(Struct, frozen=True, kw_only=True):
 
     kind: NewsKind
     id: str
-    """The id of the question or of the run."""
+    """The id of the question, of the run or of the stop."""
     run: str
+    """The run's id; empty for a stop."""
     at: int
     """The time at which it happened, in milliseconds since 1970."""
     agent: str
+    """The agent's name; empty for a stop of all agents."""
     tool: str | None = None
     verdict: str | None = None
     """The end of a question."""
     by: str | None = None
-    """Whoever decided the question."""
+    """Whoever decided the question, or made or lifted the stop."""
     status: str | None = None
     """The status of a run."""
     waiting: int | None = None
@@ -77,6 +82,12 @@ def end_news(
     elif verdict == "void":
         kind = "question.void"
     return News(kind=kind, id=id, run=run, at=decided or 0, agent=agent, tool=tool, verdict=verdict, by=by)
+
+
+def stop_news(stop: AgentStop) -> News:
+    """Return the news of a stop that was made or lifted."""
+    at, by = (stop.at, stop.by) if stop.lifted is None else (stop.lifted, stop.lifted_by)
+    return News(kind="stop.changed", id=stop.id, run="", at=at, agent=stop.agent or "", by=by)
 
 
 def changed(record: RunRecord) -> News:

@@ -21,6 +21,9 @@ from .record import Change, Settlement
 
 Event = Literal["question.asked", "question.settled"]
 EVENTS: tuple[Event, ...] = get_args(Event)
+WebhookFormat = Literal["standard", "chat"]
+FORMATS: tuple[WebhookFormat, ...] = get_args(WebhookFormat)
+"""The forms of messages: an event with its data, or a text for a chat."""
 
 
 class Webhook(Struct, kw_only=True):
@@ -35,6 +38,7 @@ class Webhook(Struct, kw_only=True):
     """The time at which sending was given up; None while messages are sent."""
     reason: str | None = None
     """The reason why sending was given up."""
+    format: WebhookFormat = "standard"
 
 
 class Subject(Struct, frozen=True, omit_defaults=True):
@@ -87,6 +91,10 @@ class Outbox(ABC):
     @abstractmethod
     async def waiting(self) -> dict[str, int]:
         """Return the number of messages that wait, by webhook."""
+
+    @abstractmethod
+    async def errors(self) -> dict[str, str]:
+        """Return one error of the messages that wait, by webhook."""
 
     @abstractmethod
     async def remove(self, webhook_id: str) -> None:
@@ -148,6 +156,11 @@ class MemoryOutbox(Outbox):
             for message in self._messages.values():
                 found[message.webhook] = found.get(message.webhook, 0) + 1
             return found
+
+    async def errors(self) -> dict[str, str]:
+        """Return one error of the messages that wait, by webhook."""
+        with self._locked():
+            return {each.webhook: each.error for each in self._messages.values() if each.error is not None}
 
     async def remove(self, webhook_id: str) -> None:
         """Remove a webhook and its messages."""

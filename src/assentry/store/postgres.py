@@ -17,7 +17,7 @@ from ..sql.postgres_connection import connection_address
 from ..sql.thread_queue import ThreadQueue
 from .record import check_seconds
 from .sql.postgres_server import StoreServer
-from .sql.schema import NEWS, READY
+from .sql.schema import ASKS, NEWS, READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 from .wakeup import Wakeup
@@ -36,6 +36,7 @@ NOTIFY = {
     (True, True): Statement(select(_ready, _news)),
 }
 """The statements that notify other processes: that a run may be claimed, that there is news, or both."""
+NOTIFY_ASKS = Statement(select(func.pg_notify(ASKS, "")))
 
 
 class PostgresStore(SQLStore):
@@ -62,9 +63,10 @@ class PostgresStore(SQLStore):
         self._clock = clock
         self._closed = False
         self._known = self._server.known
-        self._wakeup, self._news = Wakeup(), Wakeup()
+        self._wakeup, self._news, self._asks = Wakeup(), Wakeup(), Wakeup()
         self._queue = ThreadQueue(pool_size, "assentry-store")
-        self._listener = NotificationListener(self._server, {READY: self._wakeup, NEWS: self._news})
+        channels = {READY: self._wakeup, NEWS: self._news, ASKS: self._asks}
+        self._listener = NotificationListener(self._server, channels)
         self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._listener)
         self._let_go.atexit = False
 
@@ -120,6 +122,11 @@ class PostgresStore(SQLStore):
         self._check()
         await self._news.wait(timeout, self._listener.listen)
 
+    async def _wait_for_asks(self, timeout: float) -> None:
+        check_seconds(timeout=timeout)
+        self._check()
+        await self._asks.wait(timeout, self._listener.listen)
+
     async def close(self) -> None:
         """Close the connections after the pending work is done. Closing twice does no harm."""
         if self._closed:
@@ -129,12 +136,16 @@ class PostgresStore(SQLStore):
         self._listener.stop()
         self._wakeup.ring()
         self._news.ring()
+        self._asks.ring()
         await self._queue.do(self._server.close)
         self._let_go()
 
     def _notify(self, transaction: Transaction, *, ready: bool = False, news: bool = False) -> None:
         if ready or news:
             transaction.execute(NOTIFY[ready, news])
+
+    def _notify_asks(self, transaction: Transaction) -> None:
+        transaction.execute(NOTIFY_ASKS)
 
     async def _write(self, work: Work[R]) -> R:
         self._check()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ..approval.grant import grant_of
 from ..approval.question import evidence_of, item_of
+from ..approval.standing import is_standing
 from ..core import facts as f
 from ..core.facts import AnyFact
 from ..core.fold import fold
@@ -26,7 +27,7 @@ from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settle
 class Projection:
     """The changes to records that are not written yet. Call `note` after folding each fact."""
 
-    __slots__ = ("asked", "evidence", "granted", "revoked", "settled", "used")
+    __slots__ = ("asked", "evidence", "granted", "revoked", "settled", "standing", "starting", "used")
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
@@ -34,7 +35,9 @@ class Projection:
         self.evidence: dict[str, tuple[Evidence, ...]] = {}
         self.granted: list[GrantRecord] = []
         self.used: dict[str, int] = {}
+        self.standing: dict[str, int] = {}
         self.revoked: list[Revocation] = []
+        self.starting: dict[str, None] = {}
 
     def note(self, run: Run, fact: AnyFact) -> None:
         """Collect the changes of a fact, which must be the last one folded into the run."""
@@ -57,6 +60,8 @@ class Projection:
             granted=self.granted,
             used=self.used,
             revoked=self.revoked,
+            standing=self.standing,
+            starting=tuple(self.starting),
         )
         self.__init__()  # type: ignore[misc]
         return made
@@ -64,9 +69,16 @@ class Projection:
     def _decided(self, run: Run, fact: f.Approved | f.Refused | f.Finished | f.Answered) -> None:
         verdict = verdict_of(fact)
         if verdict is not None and fact.asked is not None:
-            self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact), fact.shown))
+            self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact), fact.shown, fact.looked))
         elif fact.by.startswith("grant:"):
-            self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
+            self._used(run, fact.by[6:])
+
+    def _used(self, run: Run, grant: str) -> None:
+        """Count the use of a grant: of the run's own in all, of a standing one in this change."""
+        if is_standing(grant):
+            self.standing[grant] = self.standing.get(grant, 0) + 1
+        else:
+            self.used[grant] = run.uses.get(grant, 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
         if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was still open
@@ -85,6 +97,9 @@ class Projection:
     def _revoked(self, run: Run, fact: f.Revoked) -> None:
         self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
 
+    def _started(self, run: Run, fact: f.Started) -> None:
+        self.starting[agent_of(run.at(fact.path).calls[fact.call])] = None
+
     def _granted(self, run: Run, grant: f.Granted) -> None:
         self.granted.append(grant_of(run, grant, GrantRecord, run=run.id))
 
@@ -98,15 +113,21 @@ _CHANGES: dict[type[AnyFact], Callable[[Projection, Run, Any], None]] = {
     f.Witnessed: Projection._witnessed,
     f.Closed: Projection._closed,
     f.Granted: Projection._granted,
+    f.Started: Projection._started,
     f.Revoked: Projection._revoked,
 }
-"""The methods that collect changes to questions and grants, by kind of fact."""
+"""The methods that collect the changes, by kind of fact."""
+
+
+def agent_of(state: CallState) -> str:
+    """Return the name of the agent that makes a call."""
+    turn = state.turn
+    return turn.definition.agent if turn.definition is not None else turn.agent
 
 
 def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
     """Return the record of an open question."""
-    turn, began = state.turn, _began(run)
-    agent = turn.definition.agent if turn.definition is not None else turn.agent
+    began, agent = _began(run), agent_of(state)
     item = item_of(agent, began, asked.path, state, asked)
     return Question(
         id=asked.id,
@@ -131,6 +152,7 @@ def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
         evidence=item.evidence,
         reviewers=asked.reviewers,
         redact=asked.redact,
+        risk=asked.risk,
         started_by=run.began.by if run.began is not None else None,
         preview=item.preview,
     )
@@ -184,7 +206,7 @@ def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantReco
     for settled in change.settled:
         if (question := questions.get(settled.id)) is not None and question.run == run:
             question.verdict, question.by, question.decided = settled.verdict, settled.by, settled.at
-            question.shown = settled.shown
+            question.shown, question.looked = settled.shown, settled.looked
     for id, evidence in change.evidence.items():
         if (question := questions.get(id)) is not None and question.run == run:
             question.evidence = deepcopy(evidence)
@@ -214,4 +236,5 @@ def record_of(run: Run, seq: int, now: int) -> RunRecord:
         wake=wake,
         waiting=sum(1 for _ in questions(run)) if run.open else 0,
         started_by=run.began.by if run.began is not None else None,
+        caller=run.began.caller if run.began is not None else None,
     )

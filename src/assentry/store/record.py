@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from ..approval.grant import Grant
 from ..core.codec import replay
-from ..core.facts import AnyFact, QuestionKind, Verdict
+from ..core.facts import AnyFact, QuestionKind, Risk, Verdict
 from ..core.number import is_count, is_seconds
 from ..core.run import Run, Status
 from ..core.snapshot import Chapter, Restored
@@ -62,6 +62,8 @@ class RunRecord(Struct, kw_only=True):
     """The time at which the run's content was erased."""
     started_by: str | None = None
     """The user who asked for the run, if known."""
+    caller: str | None = None
+    """The program outside that drives the run; None for runs that workers drive."""
 
 
 class Question(Struct, kw_only=True):
@@ -113,6 +115,10 @@ class Question(Struct, kw_only=True):
     """The hash of what the decider was shown, if it was recorded."""
     preview: Preview | None = None
     """The call's effect, as the tool's own side says; None if the tool has no preview."""
+    risk: Risk | None = None
+    """The risk of the call, as its tool or its rule says; None if neither says any."""
+    looked: int | None = None
+    """The milliseconds that the decider had the question open, if a page knew it."""
 
 
 class AgentRecord(Struct, frozen=True):
@@ -133,6 +139,7 @@ class Settled(Struct, frozen=True):
     by: str
     at: int
     shown: str | None = None
+    looked: int | None = None
 
 
 class GrantRecord(Grant, frozen=True, kw_only=True):
@@ -188,6 +195,8 @@ class Change(Struct, kw_only=True):
     used: dict[str, int] = {}
     """The total number of uses, by grant id."""
     revoked: list[Revocation] = []
+    standing: dict[str, int] = {}
+    """The number of calls that each standing grant decides with these facts. An ended grant refuses the change."""
     definitions: dict[str, bytes] = {}
     """Definitions of the tools as they were offered, by fingerprint; a store keeps each once."""
     context: SavedContext | None = None
@@ -202,6 +211,10 @@ class Change(Struct, kw_only=True):
     """The seconds that the lease holds from now on; None leaves the lease's end unchanged."""
     release: bool = False
     """True to release the lease with this change."""
+    starting: tuple[str, ...] = ()
+    """The names of the agents whose calls begin with this change. A stop of one of them refuses the change."""
+    copied: bool = False
+    """True if an engine has recorded the facts already, so that no stop refuses them."""
 
 
 class Stored(Struct, kw_only=True):

@@ -29,7 +29,7 @@ START = bytes(32)
 _HEAD = b'{"blobs":'
 _ERASED = b'{"erased":'
 WORDS = "fact at path run agent version max_turns call id kind tool digest by asked replaces attempt verdict grant to"
-KEPT = frozenset([*WORDS.split(), "shown"])
+KEPT = frozenset([*WORDS.split(), "shown", "looked"])
 """The fields that stay in an erased fact: its kind, its time, its call, its author, and the like."""
 
 

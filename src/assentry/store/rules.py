@@ -59,6 +59,12 @@ def lease_after(run: RunRow | None, change: Change, now: int) -> LeaseRow:
     return LeaseRow(lease.worker, until if change.hold is None else now + int(change.hold * 1000), lease.fence)
 
 
+def check_unfinished(run: RunRecord) -> None:
+    """Raise `RunFinished` if a run is over, so that people have nothing to cancel or to resume in it."""
+    if run.status in ("done", "closed"):
+        raise RunFinished(f"Run {run.id!r} is {run.status}; there is nothing left in it.")
+
+
 def check_author(change: Change) -> None:
     """Raise `LeaseLost` if a change without a lease has a fact that only a driver may record."""
     if needs_lease(change):

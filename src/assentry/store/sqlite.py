@@ -19,7 +19,8 @@ from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .row_codec import is_small
 from .sql.leasing import ready
-from .sql.reading import FEW, load_run, newest, read_short
+from .sql.preview_requests import has_requests
+from .sql.reading import FEW, load_run, newest_short, read_short
 from .sql.sqlite_file import StoreFile
 from .sql.statement import SQLITE, Transaction
 from .sql.store import SQLStore, Work
@@ -40,6 +41,8 @@ MANY = 200
 """The number of changes written on event loops after which a thread checkpoints the write-ahead log."""
 POLL = 0.05
 """The seconds between two checks for writes of other processes while somebody waits."""
+POLL_ASKS = 0.1
+"""The same while somebody waits for requests for previews, or for their answers."""
 
 
 class SQLiteStore(SQLStore):
@@ -65,7 +68,7 @@ class SQLiteStore(SQLStore):
         self._clock = clock
         self._closed = False
         self._known = self._file.known
-        self._wakeup, self._news = Wakeup(), Wakeup()
+        self._wakeup, self._news, self._asks = Wakeup(), Wakeup(), Wakeup()
         self._writing, self._reading = ThreadQueue(1, "assentry-store-write"), ThreadQueue(1, "assentry-store-read")
         self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
         self._shared = SharedWrites(self._writing, self._writer)
@@ -75,6 +78,8 @@ class SQLiteStore(SQLStore):
         """The file's data version when a run to claim was last looked for. Others' writes change it."""
         self._news_version: Any = None
         """The file's data version when news were last looked for."""
+        self._asks_version: Any = None
+        """The file's data version when requests for previews were last looked for."""
         self._let_go = weakref.finalize(self, _let_go, self._writing, self._writer, self._reading, self._reader)
         self._let_go.atexit = False
 
@@ -101,18 +106,34 @@ class SQLiteStore(SQLStore):
         self._check()
         await self._woken(self._news, self._look_for_news, timeout)
 
-    async def _woken(self, wakeup: Wakeup, look: Callable[[], None], timeout: float) -> None:
-        watching = asyncio.ensure_future(self._poll(look))
+    async def _wait_for_asks(self, timeout: float) -> None:
+        check_seconds(timeout=timeout)
+        self._check()
+        await self._woken(self._asks, self._look_for_asks, timeout, POLL_ASKS)
+
+    async def _woken(self, wakeup: Wakeup, look: Callable[[], None], timeout: float, every: float = POLL) -> None:
+        watching = asyncio.ensure_future(self._poll(look, every))
         try:
             await wakeup.wait(timeout)
         finally:
             watching.cancel()
 
-    async def _poll(self, look: Callable[[], None]) -> None:
+    async def _poll(self, look: Callable[[], None], every: float) -> None:
         """Look for writes of other processes, again and again."""
         while True:
             await self._reading.do(look)
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(every)
+
+    def _look_for_asks(self) -> None:
+        """Wake those who wait for requests or answers if the file has changed and has any."""
+        try:
+            before = self._asks_version if self._reader.connected else None
+            self._asks_version = self._reader.execute("PRAGMA data_version")
+            if self._asks_version != before and self._reader.read(_on(has_requests)):
+                self._asks.ring()
+        except StoreFailed:
+            self._asks_version = None
+            self._asks.ring()  # the next look raises the error
 
     def _look_for_news(self) -> None:
         """Wake those who watch if the file has changed."""
@@ -175,6 +196,7 @@ class SQLiteStore(SQLStore):
         self._closed = True
         self._wakeup.ring()
         self._news.ring()
+        self._asks.ring()
         await self._reading.do(self._reader.disconnect)
         await self._writing.do(self._writer.disconnect)
         self._let_go()
@@ -222,8 +244,8 @@ class SQLiteStore(SQLStore):
 
     async def newest(self, thread: str) -> Stored | None:
         """Return the newest run of a thread; None if there is no such thread."""
-        near = self._read_near(lambda transaction: newest(transaction, thread, FEW))
-        return near if near is not None else await super().newest(thread)
+        near = self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
+        return near[0] if near is not None else await super().newest(thread)
 
     def _read_near(self, work: Work[R | None]) -> R | None:
         """Read on the event loop, on the connection of the writer, whose cache is the newest; None to use a thread."""

@@ -10,8 +10,8 @@ The abstract methods are what each store implements. The rest (deciding, revokin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from msgspec import Raw
 from msgspec.json import decode, encode
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ..approval.decide import FOR_ALWAYS, decide
 from ..approval.decision import Decider, Decision, Edit, checked_name, decider_from, decision_from
 from ..approval.grant import grant_of
+from ..approval.standing import StandingGrant, StandingTerms, standing_terms_from
 from ..approval.terms import GrantTerms, terms_from
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
@@ -29,10 +30,12 @@ from ..core.past import past_of
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
 from ..core.snapshot import PastNeeded
-from ..core.wording import holds
+from ..core.wording import described, holds
 from ..errors import (
+    AgentStopped,
     AssentryError,
     Conflict,
+    DefinitionChanged,
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
@@ -48,12 +51,14 @@ from ..errors import (
     UsageError,
 )
 from ..ids import run_of_question
+from .beginning import WithId, check_beginning
 from .chain import ExactJournal
 from .comparing import check_it_was_asked, differences, kept_tool, records_of
 from .engine import RecordedByEngine, RunEngine, await_copy
-from .filter import Filter, checked_search, equal, page_start
+from .filter import MOST_COUNTED, Filter, check_end, checked_decider, checked_search, equal, page_start
 from .news import News, Tally
 from .outbox import Outbox
+from .preview_requests import PreviewRequests
 from .projection import Projection, open_question
 from .record import (
     MOST,
@@ -69,7 +74,10 @@ from .record import (
     check_seconds,
 )
 from .rules import is_lost
+from .standing import grant_from_question, log_differences, log_journal, order_of_grant
 from .starting import engine_of, first_change, is_same_order, keyed_run
+from .statistics import Counted, Statistics, TimeSlice, checked_names, period_of, statistics_of
+from .stop import AgentStop, stop_in_words
 
 T = TypeVar("T")
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
@@ -156,11 +164,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         """Acquire the leases of up to `limit` runs that are due, of these agents or with None of all.
 
         A run is due when its `wake` has passed and no lease on the run holds. The runs that have waited longest come
-        first. No run goes to two workers at once. Each lease holds for `hold` seconds.
+        first. No run goes to two workers at once. Each lease holds for `hold` seconds. The runs that programs outside
+        drive are left out; with `outside` only these are claimed, by whoever tends to them.
         """
 
     @abstractmethod
@@ -249,6 +260,14 @@ class Store(ABC):
         """Return the number of open questions, and the time of the oldest."""
         raise UsageError(f"A {type(self).__name__} counts no questions.")
 
+    async def count_part(self, part: TimeSlice) -> Counted:
+        """Count the questions that were asked, and those that ended, in a part of a period."""
+        raise UsageError(f"A {type(self).__name__} has no statistics.")
+
+    async def count_open(self, part: TimeSlice) -> int:
+        """Return the number of questions that were open at the end of a part."""
+        raise UsageError(f"A {type(self).__name__} has no statistics.")
+
     async def announce(self, agents: Mapping[str, str]) -> None:
         """Record the agents that a worker drives, by name, each with the first fact of a new run as JSON."""
         return
@@ -257,8 +276,47 @@ class Store(ABC):
         """Return the agents that workers have announced."""
         return []
 
+    # -- stops -------------------------------------------------------------------------------------
+
+    async def stop(self, agent: str | None = None, *, by: str, why: str) -> AgentStop:
+        """Stop an agent, or all agents: nothing new begins in their runs until `lift`.
+
+        On return, no worker gets one of their runs, no run of them can be started here, and no call of them is
+        recorded as begun any more, so none enters its body. This holds for runs that are driven now too, and for calls
+        that one of these agents makes in another agent's run. Bodies that run already go on to their end; `cancel`
+        ends them.
+
+        The same person's same stop, while it holds, is no second one.
+
+        Args:
+            agent: The agent's name; None for all agents.
+            by: The name of the person who stops it.
+            why: The reason, for those who find it stopped.
+        """
+        raise UsageError(f"A {type(self).__name__} cannot stop agents.")
+
+    async def lift(self, stop_id: str, *, by: str) -> AgentStop:
+        """Lift a stop, and return it. Runs that are due can be claimed at once, unless another stop holds for them.
+
+        Lifting it again changes nothing. Raises `StopNotFound` if there is none.
+        """
+        raise UsageError(f"A {type(self).__name__} cannot stop agents.")
+
+    async def stops(self, *, lifted: bool = False, limit: int = 50, after: str | None = None) -> Page[AgentStop]:
+        """Return a page of the stops that hold, the newest first; with `lifted` those too that were lifted."""
+        return Page([])
+
+    async def holding_stop(self, *agents: str) -> AgentStop | None:
+        """Return a stop that holds for one of these agents; None if there is none."""
+        page: Page[AgentStop] = await self.stops(limit=MOST)
+        return next((each for each in page.items if each.covers(agents)), None)
+
+    # -- starting ----------------------------------------------------------------------------------
+
     async def start(self, agent: str, input: str, *, by: str, key: str | None = None) -> RunRecord:
         """Start a run of an agent that a worker has announced, and return its record. A worker drives the run.
+
+        Raises `AgentStopped` while a stop holds for the agent.
 
         Args:
             agent: The agent's name.
@@ -274,6 +332,7 @@ class Store(ABC):
             return await self._start_elsewhere(agent, input, by, run_id)
         if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
             return earlier
+        await self._check_not_stopped(agent)
         change = first_change(agent, known, input, by, int(self.clock() * 1000), run_id)
         try:
             await self.append(change)
@@ -292,10 +351,16 @@ class Store(ABC):
             raise InvalidInput(f"Input is text that is not empty, got {input!r:.80}.")
         if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
             return earlier
+        await self._check_not_stopped(agent)
         run = await self.engine.start(agent, input, id=run_id, started_by=by)
         now = int(self.clock() * 1000)
         begun = RunRecord(id=run.id, agent=agent, status="working", seq=0, began=now, changed=now, started_by=by)
         return await await_copy(self, run.id, 1) or begun
+
+    async def _check_not_stopped(self, agent: str) -> None:
+        """Raise `AgentStopped` while a stop holds for an agent."""
+        if (stop := await self.holding_stop(agent)) is not None:
+            raise AgentStopped(f"No run of {agent!r} can be started: {stop_in_words(stop)}.")
 
     async def _started(self, run_id: str, agent: str, input: str) -> RunRecord | None:
         """Return the run that was started with a key before; raise `Conflict` if it was another request."""
@@ -312,6 +377,11 @@ class Store(ABC):
         """The webhooks of the store, and the messages that wait for them. A store need not have one."""
         raise UsageError(f"A {type(self).__name__} keeps no messages for webhooks.")
 
+    @property
+    def previews(self) -> PreviewRequests | None:
+        """The requests for previews of edits, which workers answer; None if the store keeps none."""
+        return None
+
     async def journal(self, run_id: str) -> ExactJournal:
         """Return a run's journal to the letter, with its hash chain, so that others can check it.
 
@@ -320,6 +390,20 @@ class Store(ABC):
         raise UsageError(f"A {type(self).__name__} keeps no hashes, so there is nothing to check.")
 
     # -- what all stores share ---------------------------------------------------------------------
+
+    async def count(self, filter: Filter[Any]) -> int:
+        """Return the number of items that fit, at most the filter's `limit`; a search is not looked at.
+
+        A store that can count without reading the items does so.
+        """
+        found, start, most = 0, filter.start, filter.limit
+        while found < most:
+            page = await self.page(replace(filter, search=None, limit=min(MOST, most - found), start=start))
+            found += len(page.items) + len(page.damaged)
+            if page.next is None:
+                break
+            start = page_start(MOST, page.next)
+        return found
 
     async def load(self, run_id: str) -> Stored:
         """Return a run, to continue it: `Runner.run(agent, await store.load(run_id), store=store)`.
@@ -379,6 +463,11 @@ class Store(ABC):
         agent: str | None = None,
         tool: str | None = None,
         kind: QuestionKind | None = None,
+        decider: str | Decider | None = None,
+        by: str | None = None,
+        verdict: str | None = None,
+        decided_after: int | None = None,
+        decided_before: int | None = None,
         search: str | None = None,
         older_than: float | None = None,
         settled: bool = False,
@@ -395,6 +484,12 @@ class Store(ABC):
             agent: Only questions of agents with this name.
             tool: Only questions about this tool.
             kind: Only questions of this kind: "approval", "input" or "doubt".
+            decider: Only questions that this person may decide: the reviewers are open or name the person or, of a
+                `Decider`, a group, and somebody else asked for the run.
+            by: Only settled questions that this person or program decided.
+            verdict: Only settled questions with this end, such as "reject" or "replaced".
+            decided_after: Only settled questions that ended at this time or later, in milliseconds since 1970.
+            decided_before: Only settled questions that ended before this time, in milliseconds since 1970.
             search: Only questions that contain this text in an id, a name, the reason, the arguments or the preview.
                 Case does not matter. Of a question with masked arguments, only ids and names are searched.
                 One page looks at no more than 10,000 questions. If there are more, the page has what was found among
@@ -407,7 +502,8 @@ class Store(ABC):
         """
         if older_than is not None:
             check_seconds(older_than=older_than)
-        wanted = equal(run=run, agent=agent, tool=tool, kind=kind)
+        wanted = equal(run=run, agent=agent, tool=tool, kind=kind, by=by, verdict=verdict)
+        check_end(settled, by=by, verdict=verdict, decided_after=decided_after, decided_before=decided_before)
         start, text, ended = page_start(limit, after), checked_search(search), bool(settled)
         return await self.page(
             Filter(
@@ -415,11 +511,80 @@ class Store(ABC):
                 equal=wanted,
                 search=text,
                 age=older_than,
+                decided_after=decided_after,
+                decided_before=decided_before,
                 ended=ended,
+                decider=checked_decider(decider),
                 limit=limit,
                 start=start,
                 newest=newest,
             )
+        )
+
+    async def statistics(
+        self,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        tool: str | None = None,
+        agent: str | None = None,
+        by: str | None = None,
+    ) -> Statistics:
+        """Return figures of the questions of a period: how many waited, how soon they were decided, how, and by whom.
+
+        A period is read in parts, so that other reads come in between. The records are counted as they are: a row that
+        was changed behind the store's back is not found here, but by `verify`.
+
+        Args:
+            since: The beginning, in milliseconds since 1970; a week before the end if left out. The period begins with
+                the full hour, day or week that this time is in, in UTC.
+            until: The end, in milliseconds since 1970; now if left out.
+            tool: Only questions about this tool.
+            agent: Only questions of agents with this name.
+            by: Only decisions of this person or program. Those that wait are everybody's.
+        """
+        checked_names(tool=tool, agent=agent, by=by)
+        await self.open()
+        period = period_of(since, until, int(self.clock() * 1000))
+        parts = period.parts(tool, agent, by)
+        counted = [await self.count_part(part) for part in parts]
+        return statistics_of(period, counted, await self.count_open(parts[-1]), by)
+
+    async def count_questions(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        kind: QuestionKind | None = None,
+        decider: str | Decider | None = None,
+        by: str | None = None,
+        settled: bool = False,
+        most: int = MOST_COUNTED,
+        after: str | None = None,
+        newest: bool = False,
+    ) -> int:
+        """Return the number of open questions, or of settled ones, that fit; see `questions` for the filters.
+
+        Args:
+            run: Only questions of this run.
+            agent: Only questions of agents with this name.
+            tool: Only questions about this tool.
+            kind: Only questions of this kind.
+            decider: Only questions that this person may decide.
+            by: Only settled questions that this person or program decided.
+            settled: True for the questions that are no longer open.
+            most: The number at which to stop counting, from 1 to 10,000.
+            after: Only questions after this place, the `next` of a page.
+            newest: True for the order of the page that `after` is of.
+        """
+        if type(most) is not int or not 1 <= most <= MOST_COUNTED:
+            raise UsageError(f"most is a whole number from 1 to {MOST_COUNTED:,}, got {described(most)}.")
+        wanted = equal(run=run, agent=agent, tool=tool, kind=kind, by=by)
+        check_end(settled, by=by)
+        who, start, ended = checked_decider(decider), page_start(1, after), bool(settled)
+        return await self.count(
+            Filter(kind=Question, equal=wanted, ended=ended, decider=who, limit=most, start=start, newest=newest)
         )
 
     async def runs(
@@ -494,6 +659,18 @@ class Store(ABC):
                 newest=newest,
             )
         )
+
+    async def ids(self, kind: WithId, beginning: str, *, limit: int = 10) -> list[str]:
+        """Return the ids of questions, runs or grants that begin with this text, in their order; at most `limit`."""
+        check_beginning(beginning, limit)
+        found: list[str] = []
+        start: tuple[int, str] | None = None
+        while True:
+            page: Page[Any] = await self.page(Filter(kind=kind, equal={}, limit=MOST, start=start))
+            found += [each.id for each in page.items if each.id.startswith(beginning)]
+            if page.next is None:
+                return sorted(found)[:limit]
+            start = page_start(MOST, page.next)
 
     async def decide(
         self,
@@ -699,8 +876,105 @@ class Store(ABC):
 
         await self._tell(run, facts, lambda engine: engine.revoke(grant_id, by=by, run=run))
 
+    # -- standing grants ---------------------------------------------------------------------------
+
+    async def give_standing_grant(
+        self,
+        question_id: str,
+        *,
+        by: str | Decider,
+        terms: StandingTerms | dict[str, Any] | None = None,
+        verdict: Literal["approve", "reject"] = "approve",
+        message: str | None = None,
+    ) -> StandingGrant:
+        """Let a decision hold for later calls in all runs of an agent, within terms, and return the grant.
+
+        The question, open or settled, says for which agent and tool. The grant decides neither this question nor others
+        that are open. Whoever may decide the question may give it, but not who asked for its run.
+
+        Args:
+            question_id: A question about a call of the tool.
+            by: The name of the person, or a `Decider` with groups.
+            terms: The limits: the number of calls, the time, the conditions on arguments.
+            verdict: "approve", or "reject", which beats every approval.
+            message: The words for the model, with a rejection.
+        """
+        who = decider_from(by)
+        order = order_of_grant(standing_terms_from(terms), verdict, message)
+        question = await self.question(question_id)
+        stored = await self.read(question.run)
+        if stored.record.erased is not None:
+            raise RunFinished(f"Run {question.run!r} was erased, so no grant can be given from its questions.")
+        text = await self.definition(question.definition) if question.definition is not None else None
+        if text is None or question.definition is None:
+            raise DefinitionChanged(f"The definition of tool {question.tool!r} is not there any more.")
+        tool = kept_tool(question.definition, text)
+        now = int(self.clock() * 1000)
+        grant = grant_from_question(stored.run(talks=False), question_id, tool, who, order, now)
+        return await self._add_standing(grant)
+
+    async def standing_grants(
+        self,
+        *,
+        agent: str | None = None,
+        tool: str | None = None,
+        revoked: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+        newest: bool = False,
+    ) -> Page[StandingGrant]:
+        """Return a page of the standing grants that were not revoked, or with `revoked` of all; the oldest first.
+
+        `agent` is an agent's place, not its name. The ids of damaged rows are in `damaged`.
+        """
+        wanted, start = equal(agent=agent, tool=tool), page_start(limit, after)
+        ends = None if revoked else False
+        filter = Filter(kind=StandingGrant, equal=wanted, ended=ends, limit=limit, start=start, newest=newest)
+        every, damaged = await self._all_standing()
+        page = filter.page(every, int(self.clock() * 1000))
+        page.damaged = damaged
+        return page
+
+    async def revoke_standing_grant(self, grant_id: str, *, by: str) -> StandingGrant:
+        """Revoke a standing grant. Calls that it has approved before stay approved; revoking it again is no error."""
+        checked_name(by)
+        return await self._end_standing(grant_id, by)
+
+    async def grants_for(self, tools: Collection[str]) -> list[StandingGrant]:
+        """Return the standing grants for tools of these names that are not revoked. The gate judges by them."""
+        return []
+
+    async def standing_log(self) -> ExactJournal:
+        """Return the log of standing grants to the letter, with its hash chain, so that others can check it.
+
+        Raises `UnreadableState` if the hash chain is broken.
+        """
+        return log_journal([])
+
+    async def verify_standing(self) -> list[str]:
+        """Compare the standing grants with their log, and return one sentence for each difference."""
+        try:
+            return log_differences(await self.standing_log(), *await self._all_standing())
+        except UnreadableState as error:
+            return [str(error)]
+
+    async def _add_standing(self, grant: StandingGrant) -> StandingGrant:
+        """Write a grant to the log and the list; return the one that is there if the request was sent twice."""
+        raise UsageError(f"A {type(self).__name__} keeps no standing grants.")
+
+    async def _end_standing(self, grant_id: str, by: str) -> StandingGrant:
+        """Revoke a grant in the log and the list; raise `GrantNotFound` if there is none."""
+        raise GrantNotFound(f"The store has no standing grant {grant_id!r:.80}.")
+
+    async def _all_standing(self) -> tuple[list[StandingGrant], list[str]]:
+        """Return all standing grants, and the ids of damaged rows."""
+        return [], []
+
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
-        """Cancel a run: nothing new starts until `resume`. A driver notices at its next write."""
+        """Cancel a run: nothing new starts until `resume`. A driver notices at its next write.
+
+        Cancelling it again changes nothing.
+        """
         checked_name(by)
 
         def facts(run: Run, at: int) -> list[AnyFact]:
@@ -883,7 +1157,15 @@ def _settled(shown: Question, asked: Question | None, stored: Stored) -> Questio
         return records_of(shown.run, stored, stored.record.changed)[1][shown.id]
     fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
     at = stored.record.began + fact.at
-    return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at, shown=fact.shown)
+    return replace(
+        shown,
+        evidence=asked.evidence,
+        verdict=verdict_of(fact),
+        by=fact.by,
+        decided=at,
+        shown=fact.shown,
+        looked=fact.looked,
+    )
 
 
 def _find_grant(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None:

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from ..store.store import Store
 from .clock import FakeClock
 from .store_checks import damage as damaging
-from .store_checks import decision, journal, lease, record, upkeep
+from .store_checks import decision, journal, lease, preview, record, standing, stop, upkeep
 from .store_checks.damage import Damage
 
 MakeStore = Callable[[Callable[[], float]], Store | Awaitable[Store]]
@@ -22,7 +22,10 @@ STORE_CHECKS: tuple[Check, ...] = (
     *record.RECORD_CHECKS,
     *lease.LEASE_CHECKS,
     *decision.DECISION_CHECKS,
+    *stop.STOP_CHECKS,
+    *standing.STANDING_CHECKS,
     *upkeep.UPKEEP_CHECKS,
+    *preview.PREVIEW_CHECKS,
 )
 
 

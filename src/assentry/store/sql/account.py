@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Column, Table, Text, bindparam, delete, insert, select, update
+from sqlalchemy import Column, Table, Text, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 from sqlalchemy.schema import CreateTable
@@ -136,6 +136,13 @@ ADD_USER = Statement(
 FIND_USER = Statement(select(users).where(users.c.name == bindparam("name")))
 LOCK_USER = Statement(select(users).where(users.c.name == bindparam("name")).with_for_update())
 USERS = Statement(select(users).order_by(users.c.name))
+# A change by an administrator locks all administrators, in one order, so that two cannot change each other at once.
+LOCK_ADMINS = Statement(
+    select(users.c.name)
+    .where(users.c.role == literal_column("'admin'"), users.c.disabled.is_(None))
+    .order_by(users.c.name)
+    .with_for_update()
+)
 SET_USER = _set(users, "name", "role", "groups", "password", "stamp", "disabled", "seal")
 
 ADD_TOKEN = Statement(insert(tokens))
@@ -158,6 +165,19 @@ FIND_SIGNIN = Statement(
 SET_SEEN = _set(signins, "hash", "seen")
 END_SIGNIN = Statement(delete(signins).where(signins.c.hash == bindparam("of_hash")))
 END_SIGNINS = Statement(delete(signins).where(signins.c.user == bindparam("of_user")))
+_in_a_browser = signins.c.csrf != literal_column("''")  # a one-time link has none
+SIGNINS_OF = Statement(
+    select(signins)
+    .where(signins.c.user == bindparam("user"), _in_a_browser, signins.c.until > bindparam("now"))
+    .order_by(signins.c.seen.desc(), signins.c.hash)
+)
+SEEN = Statement(select(signins.c.user, func.max(signins.c.seen)).where(_in_a_browser).group_by(signins.c.user))
+END_OWN = Statement(
+    delete(signins).where(signins.c.user == bindparam("of_user"), signins.c.hash == bindparam("of_hash"))
+)
+END_OTHERS = Statement(
+    delete(signins).where(signins.c.user == bindparam("of_user"), signins.c.hash != bindparam("but_hash"))
+)
 END_OLD = Statement(delete(signins).where(signins.c.until <= bindparam("now")))
 
 

@@ -14,9 +14,10 @@ from ..record import Lease
 from ..rules import check_take
 from .schema import runs
 from .statement import Statement, Transaction
+from .stopping import is_stopped
 from .writing import advance, locked, run_not_found
 
-_due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"))
+_due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"), ~is_stopped)
 _kinds = {
     "free": and_(_due, runs.c.worker.is_(None)),
     "left": and_(_due, runs.c.worker.is_not(None), runs.c.until <= bindparam("now")),
@@ -29,7 +30,9 @@ _mine = (
 )
 _back = {"worker": None, "until": None}
 
-READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
+READY = {
+    kind: Statement(select(runs.c.id).where(due, runs.c.caller.is_(None)).limit(1)) for kind, due in _kinds.items()
+}
 TAKE = advance(("worker", "until", "fence"))
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
 _left = (runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
@@ -41,9 +44,12 @@ WAKE = advance(("wake",))
 
 
 @functools.cache
-def _claim(kind: str, agents: int | None) -> Statement:
-    """Return the statement that claims runs of one kind, for this number of agents or with None for all."""
-    where = [_kinds[kind]]
+def _claim(kind: str, agents: int | None, outside: bool) -> Statement:
+    """Return the statement that claims runs of one kind, for this number of agents or with None for all.
+
+    With `outside` it claims those that programs outside drive, and no others; else none of these.
+    """
+    where = [_kinds[kind], runs.c.caller.is_not(None) if outside else runs.c.caller.is_(None)]
     if agents is not None:
         names: list[BindParameter[str]] = [bindparam(f"agent{number}") for number in range(agents)]
         where.append(func.coalesce(runs.c.agent, "").in_(names))  # use the index of due runs, none on agent
@@ -64,7 +70,13 @@ def _claim(kind: str, agents: int | None) -> Statement:
 
 
 def claim(
-    transaction: Transaction, worker: str, agents: Sequence[str] | None, now: int, until: int, limit: int
+    transaction: Transaction,
+    worker: str,
+    agents: Sequence[str] | None,
+    now: int,
+    until: int,
+    limit: int,
+    outside: bool = False,
 ) -> list[Lease]:
     """Acquire the leases of due runs that no worker holds, the longest waiting first."""
     named: dict[str, Any] = {"worker": worker, "now": now, "until": until}
@@ -73,7 +85,7 @@ def claim(
     rows: list[tuple[Any, ...]] = []
     for kind in ("left", "free"):
         if len(rows) < limit:
-            statement = _claim(kind, None if agents is None else len(agents))
+            statement = _claim(kind, None if agents is None else len(agents), outside)
             rows += transaction.rows(statement, **named, limit=limit - len(rows))
     return [Lease(run, worker, fence) for _, run, fence in sorted(rows)]
 

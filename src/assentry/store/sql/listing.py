@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, literal, or_, select
 
 from ...core.wording import holds
 from ...definitions.item import Evidence
 from ...definitions.preview import Preview
 from ...errors import QuestionNotFound, UnreadableState
-from ..filter import Filter, cursor, fields_of
+from ..filter import Filter, cursor, fields_of, is_for, names_of
 from ..record import GrantRecord, Page, Question, RunRecord
 from .reading import RECORD
 from .schema import grants, questions, runs
@@ -58,6 +58,12 @@ class _Shape(NamedTuple):
     """True for a page that starts at a cursor."""
     newest: bool
     asleep: bool
+    late: bool = False
+    """True for questions that ended at a time or later."""
+    early: bool = False
+    """True for questions that ended before a time."""
+    names_of_decider: int = 0
+    """The number of names that whoever is to be able to decide has; 0 if anybody may."""
 
     @property
     def place(self) -> list[Any]:
@@ -77,6 +83,12 @@ class _Shape(NamedTuple):
             where.append(table.c[end].is_not(None) if self.ended else table.c[end].is_(None))
         if self.asleep:
             where.append(runs.c.wake.is_(None))
+        if self.late:
+            where.append(at >= bindparam("decided_after"))
+        if self.early:
+            where.append(at < bindparam("decided_before"))
+        if self.names_of_decider:
+            where.append(_is_for(self.names_of_decider))
         from_at: BindParameter[int] = bindparam("from_at")
         from_id: BindParameter[str] = bindparam("from_id")
         if self.further and self.newest:  # only the first condition lets an index find the start
@@ -116,6 +128,27 @@ def _contains() -> ColumnElement[bool]:
     return or_(*found[: len(plain)], and_(questions.c.redact.is_(None), or_(*found[len(plain) :])))
 
 
+def _is_for(count: int) -> ColumnElement[bool]:
+    """Return the condition that a person may decide; `store.filter.is_for` does the same in memory.
+
+    The reviewers are a JSON list of texts. With a comma for its bracket, each begins with `,"`. Inside of a text there
+    is a backslash before the quote.
+    """
+    listed = literal(",") + func.substr(questions.c.reviewers, 2)
+    named = [PositionOf(listed, bindparam(f"decider_{n}")) > 0 for n in range(count)]
+    own: BindParameter[str] = bindparam("decider")
+    another = or_(questions.c.started_by.is_(None), questions.c.started_by != own)
+    return and_(another, or_(questions.c.reviewers.is_(None), *named))
+
+
+def _decider_values(filter: Filter[Any]) -> dict[str, str]:
+    if filter.decider is None:
+        return {}
+    texts = [msgspec.json.encode(name).decode() for name in names_of(filter.decider) if holds(name)]
+    names = {f"decider_{n}": f",{text}" for n, text in enumerate(texts)}
+    return {"decider": filter.decider.name, **names}
+
+
 def _equal(table: Table, name: str, names: tuple[str, ...]) -> ColumnElement[bool]:
     if name == "run":
         return table.c.run == select(runs.c.id).where(runs.c.run == bindparam("run")).scalar_subquery()
@@ -128,15 +161,9 @@ def _equal(table: Table, name: str, names: tuple[str, ...]) -> ColumnElement[boo
 def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
     """Return a page of a list. A damaged question is left out, and its id is in `damaged`."""
     found: Page[T] = Page([])
-    if not all(map(holds, filter.equal.values())):
+    if not _can_fit(filter):
         return found  # no text in a database can equal such a value
-    values: dict[str, Any] = dict(filter.equal)
-    if filter.age is not None:
-        values["until"] = now - int(filter.age * 1000)
-    if filter.start is not None:
-        values["from_at"], values["from_id"] = filter.start
-    aged, further, search = filter.age is not None, filter.start is not None, filter.search is not None
-    shape = _Shape(filter.kind, tuple(filter.equal), aged, filter.ended, further, filter.newest, filter.asleep)
+    shape, values, search = _shape_of(filter), _values_of(filter, now), filter.search is not None
     end: tuple[int, str] | None = None
     if filter.search is not None:
         end = _end_of_search(transaction, shape, values, filter.reach)
@@ -149,13 +176,61 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
     for row in rows[: filter.limit]:
         columns = _columns(filter.kind, row)
         if filter.kind is not Question or is_sealed(columns):
-            found.items.append(_record(filter.kind, columns))
+            record = _record(filter.kind, columns)
+            if filter.decider is None or is_for(filter.decider, record):  # the names were looked for in a text
+                found.items.append(record)
         else:
             found.damaged.append(str(columns["id"]))
             log.warning("%s", damaged_question(columns["id"]))
         if len(rows) > filter.limit:
             found.next = _end_of(columns[filter.fields.order], columns["id"]) or found.next
     return found
+
+
+def count(transaction: Transaction, filter: Filter[Any], now: int) -> int:
+    """Return the number of rows that fit, at most `limit`, without the search."""
+    if not _can_fit(filter):
+        return 0
+    row = transaction.row(_count_query(_shape_of(filter)), **_values_of(filter, now), limit=filter.limit)
+    return int(row[0]) if row is not None else 0
+
+
+@functools.cache
+def _count_query(shape: _Shape) -> Statement:
+    rows = shape.of(select(literal(1).label("one")).select_from(_LISTS[shape.kind][0])).order_by(None)
+    return Statement(select(func.count()).select_from(rows.limit(bindparam("limit")).subquery()))
+
+
+def _can_fit(filter: Filter[Any]) -> bool:
+    """Return True unless the filter has a value that no text in a database can equal."""
+    own = "" if filter.decider is None else filter.decider.name
+    return all(map(holds, [*filter.equal.values(), own]))
+
+
+def _values_of(filter: Filter[Any], now: int) -> dict[str, Any]:
+    """Return the parameters of a query, without those of the search."""
+    values: dict[str, Any] = {**filter.equal, **_decider_values(filter)}
+    if filter.age is not None:
+        values["until"] = now - int(filter.age * 1000)
+    if filter.start is not None:
+        values["from_at"], values["from_id"] = filter.start
+    times = {"decided_after": filter.decided_after, "decided_before": filter.decided_before}
+    return values | {name: at for name, at in times.items() if at is not None}
+
+
+def _shape_of(filter: Filter[T]) -> _Shape:
+    return _Shape(
+        filter.kind,
+        tuple(filter.equal),
+        filter.age is not None,
+        filter.ended,
+        filter.start is not None,
+        filter.newest,
+        filter.asleep,
+        filter.decided_after is not None,
+        filter.decided_before is not None,
+        max(0, len(_decider_values(filter)) - 1),
+    )
 
 
 def _end_of_search(

@@ -8,10 +8,11 @@ from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ...core.wording import holds
-from ..news import MOST_NEWS, News, Tally, end_news, merged, run_news
+from ..news import MOST_NEWS, News, Tally, end_news, merged, run_news, stop_news
 from ..record import AgentRecord
 from .schema import agents, at_rest, questions, runs
 from .statement import Statement, Transaction
+from .stopping import changed_since
 
 _ABOUT = (questions.c.id, runs.c.run, questions.c.agent, questions.c.tool)
 _RUN = (runs.c.run, runs.c.agent, runs.c.status, runs.c.waiting, runs.c.seq, runs.c.changed)
@@ -62,7 +63,8 @@ def news(transaction: Transaction, since: int, watched: Iterable[str]) -> list[N
     begun = [run_news(*row) for row in transaction.rows(BEGUN, **window)]
     rows = [transaction.row(ONE, run=run) for run in watched if holds(run)]
     seen = [run_news(*row) for row in rows if row is not None and row[-1] >= since]
-    return merged([asked, ended, rested, begun, seen])
+    stops = [stop_news(each) for each in changed_since(transaction, **window)]
+    return merged([asked, ended, rested, begun, seen, stops])
 
 
 def tally(transaction: Transaction) -> Tally:

@@ -10,7 +10,8 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
 from ...ids import new_id
-from ..outbox import Event, Message, Outbox, Subject, Webhook, told_by, webhook_not_found
+from ..damage import DamageKind, damage_of
+from ..outbox import FORMATS, Event, Message, Outbox, Subject, Webhook, told_by, webhook_not_found
 from ..record import Change
 from .schema import outbox, webhooks
 from .statement import Statement, Transaction
@@ -40,6 +41,9 @@ ADD = Statement(insert(webhooks))
 ALL = Statement(select(webhooks).order_by(webhooks.c.made, webhooks.c.id))
 MESSAGES = Statement(select(*outbox.c).order_by(outbox.c.id))
 WAITING = Statement(select(outbox.c.webhook, func.count()).group_by(outbox.c.webhook))
+ERRORS = Statement(
+    select(outbox.c.webhook, func.max(outbox.c.error)).where(outbox.c.error.is_not(None)).group_by(outbox.c.webhook)
+)
 REMOVE = Statement(delete(webhooks).where(webhooks.c.id == bindparam("hook")))
 FORGET = Statement(delete(outbox).where(outbox.c.webhook == bindparam("hook")))
 SET = Statement(
@@ -114,11 +118,19 @@ class SQLOutbox(Outbox):
     async def webhooks(self) -> list[Webhook]:
         """Return all webhooks, the oldest first."""
         rows = await self._store._read(lambda transaction: transaction.rows(ALL))
-        return [hook for row in rows if (hook := _webhook(row)) is not None]
+        hooks: list[Webhook] = []
+        for row in rows:
+            hook = _webhook(row)
+            hooks += [hook] if hook is not None else self._refuse("webhook", damaged_webhook(row[0]))
+        return hooks
 
     async def waiting(self) -> dict[str, int]:
         """Return the number of messages that wait, by webhook."""
         return {row[0]: row[1] for row in await self._store._read(lambda each: each.rows(WAITING))}
+
+    async def errors(self) -> dict[str, str]:
+        """Return one error of the messages that wait, by webhook."""
+        return {row[0]: row[1] for row in await self._store._read(lambda each: each.rows(ERRORS))}
 
     async def remove(self, webhook_id: str) -> None:
         """Remove a webhook and its messages."""
@@ -153,8 +165,16 @@ class SQLOutbox(Outbox):
         rows = await store._write(
             lambda transaction: transaction.rows(CLAIM, now=store._now(), until=store._until(hold), limit=limit)
         )
-        messages = [message for row in rows if (message := _message(row)) is not None]
+        messages: list[Message] = []
+        for row in rows:
+            message = _message(row)
+            messages += [message] if message is not None else self._refuse("message", damaged_message(row[0]))
         return sorted(messages, key=lambda message: (message.at, message.id))
+
+    def _refuse(self, kind: DamageKind, said: str) -> list[Any]:
+        log.warning("%s", said)
+        damage_of(self._store).note(kind, said, self._store._now())
+        return []
 
     async def done(self, message: Message) -> None:
         """Delete a message that was sent."""
@@ -172,21 +192,32 @@ def _webhook(row: tuple[Any, ...]) -> Webhook | None:
     """Return the webhook of a row; None if the row is damaged, so that it holds up no other."""
     columns = dict(zip(webhooks.c.keys(), row, strict=True))
     try:
+        if columns["format"] not in FORMATS:
+            raise TypeError("the format is unknown")
         return Webhook(**columns | {"events": _events(columns["events"])})
     except (msgspec.DecodeError, TypeError, RecursionError):
-        log.warning("Webhook %r is damaged, and gets no messages", columns["id"])
         return None
+
+
+def damaged_webhook(webhook_id: object) -> str:
+    """Return what is said of a webhook's row that cannot be read."""
+    return f"Webhook {webhook_id!r:.80} is damaged, and gets no messages."
+
+
+def damaged_message(message_id: object) -> str:
+    """Return what is said of a message's row that cannot be read."""
+    return f"Message {message_id!r:.120} in the outbox is damaged, and is not sent."
 
 
 def damaged(transaction: Transaction) -> list[str]:
     """Return one sentence for each webhook and each message that cannot be read, or that has lost its webhook."""
     hooks = transaction.rows(ALL)
     known = {row[0] for row in hooks}
-    found = [f"Webhook {row[0]!r} is damaged, and gets no messages." for row in hooks if _webhook(row) is None]
+    found = [damaged_webhook(row[0]) for row in hooks if _webhook(row) is None]
     for row in transaction.rows(MESSAGES):
         message = _message(row)
         if message is None:
-            found.append(f"Message {row[0]!r} in the outbox is damaged, and is not sent.")
+            found.append(damaged_message(row[0]))
         elif message.webhook not in known:
             found.append(f"Message {row[0]!r} in the outbox is for a webhook that is not there.")
     return found
@@ -198,5 +229,4 @@ def _message(row: tuple[Any, ...]) -> Message | None:
     try:
         return Message(subject=_subject(columns.pop("body")), **columns)
     except (msgspec.DecodeError, TypeError, RecursionError):
-        log.warning("Message %r in the outbox is damaged, and is not sent", columns["id"])
         return None

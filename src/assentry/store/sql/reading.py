@@ -100,6 +100,15 @@ def newest(transaction: Transaction, thread: str, most: int | None = None) -> St
     return None if row is None else _loaded(transaction, _own(row), True, most)
 
 
+def newest_short(transaction: Transaction, thread: str, most: int) -> tuple[Stored | None] | None:
+    """Return the newest run of a thread, or that there is none; None if the run is too long to be read at once."""
+    found = newest(transaction, thread, most)
+    there = (
+        found is None and type(thread) is str and holds(thread) and transaction.row(NEWEST, thread=thread) is not None
+    )
+    return None if there else (found,)
+
+
 def _loaded(transaction: Transaction, own: Own, whole: bool, most: int | None) -> Stored | None:
     record = own.record
     if most is not None and record.seq > most * LONG:

@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 8
+VERSION = 10
 """The number of the newest migration; a database with a higher version is from a newer Assentry.
 
 Every write compares it with the database's version, inside of its transaction. So no process goes on writing after a
@@ -45,6 +45,8 @@ READY = "assentry_ready"
 """The Postgres notification channel for runs that may be claimed."""
 NEWS = "assentry_news"
 """The Postgres notification channel for questions that were asked or ended."""
+ASKS = "assentry_previews"
+"""The Postgres notification channel for requests for previews, and their answers."""
 
 metadata = MetaData()
 
@@ -72,7 +74,7 @@ def _types(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
     return get_args(field.type) or (field.type,)
 
 
-LATER = ("reviewers", "redact", "started_by", "shown", "preview")
+LATER = ("reviewers", "redact", "started_by", "shown", "preview", "risk", "looked")
 """The columns of questions that came later than the seals."""
 
 
@@ -91,10 +93,10 @@ runs = Table(
     metadata,
     Column("id", Big, primary_key=True, autoincrement=True),
     Column("run", Id, nullable=False),
-    *_fields(RunRecord, changed="changed_at")[1:-1],  # its `id` is the column `run` here
+    *_fields(RunRecord, changed="changed_at")[1:-2],  # its `id` is the column `run` here
     Column("lease_fence", Big, key="fence", nullable=False),
     Column("head", LargeBinary, nullable=False),
-    *_fields(RunRecord)[-1:],
+    *_fields(RunRecord)[-2:],  # they came later
     UniqueConstraint("run"),
 )
 Index("assentry_runs_began", runs.c.began, runs.c.run)
@@ -118,6 +120,9 @@ Index("assentry_runs_wake", runs.c.wake, runs.c.run, sqlite_where=_free, postgre
 at_rest = runs.c.status != literal_column("'working'")
 Index("assentry_runs_rested", runs.c.changed, runs.c.run, sqlite_where=at_rest, postgresql_where=at_rest)
 Index("assentry_runs_worker", runs.c.worker, sqlite_where=_held, postgresql_where=_held)
+
+_outside = runs.c.caller.is_not(None)
+Index("assentry_runs_caller", runs.c.caller, runs.c.status, sqlite_where=_outside, postgresql_where=_outside)
 
 journal = Table(
     "assentry_journal",
@@ -184,7 +189,6 @@ for _name, _columns, _where in (
     ("open", (), _open),
     ("agent", (questions.c.agent,), _open),
     ("tool", (questions.c.tool,), _open),
-    ("settled", (), _settled),
 ):
     Index(
         f"assentry_questions_{_name}",
@@ -195,10 +199,20 @@ for _name, _columns, _where in (
         postgresql_where=_where,
     )
 
+# The further columns are those by which lists and statistics select: without them, each would read all rows of a time.
+Index(
+    "assentry_questions_settled",
+    questions.c.at,
+    questions.c.verdict,
+    questions.c.tool,
+    questions.c.agent,
+    sqlite_where=_settled,
+    postgresql_where=_settled,
+)
 Index(
     "assentry_questions_decided",
     questions.c.decided,
-    questions.c.id,
+    *(questions.c[name] for name in ("id", "by", "verdict", "tool", "agent", "at", "looked")),
     sqlite_where=_settled,
     postgresql_where=_settled,
 )
@@ -223,6 +237,7 @@ webhooks = Table(
     Column("made", Big, nullable=False),
     Column("disabled_at", Big, key="disabled"),
     Column("reason", Text),
+    Column("format", Text, nullable=False, server_default="standard"),
 )
 
 outbox = Table(

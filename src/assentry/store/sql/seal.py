@@ -18,9 +18,11 @@ from ..record import Question
 LENGTH = 32
 """The number of characters of a seal."""
 ENDS = ("verdict", "by", "decided")
-LATER = ("reviewers", "redact", "started_by", "preview")
+LATER = ("reviewers", "redact", "started_by", "preview", "risk")
 """The columns that came later. A seal covers those that are set, so that earlier seals hold."""
-ASKED = tuple(name for name in Question.__struct_fields__ if name not in (*ENDS, *LATER, "shown"))
+ENDS_LATER = ("shown", "looked")
+"""The columns of the end that came later."""
+ASKED = tuple(name for name in Question.__struct_fields__ if name not in (*ENDS, *LATER, *ENDS_LATER))
 """The columns that `asked_seal` always covers."""
 
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +42,7 @@ def ended_seal(columns: Mapping[str, Any]) -> str | None:
     """Return the seal of a question's end; None while the question is open."""
     if columns["verdict"] is None:
         return None
-    return seal_of_columns([columns["id"], *(columns[name] for name in ENDS), *_set(columns, ("shown",))])
+    return seal_of_columns([columns["id"], *(columns[name] for name in ENDS), *_set(columns, ENDS_LATER)])
 
 
 def seal_of_columns(values: list[Any]) -> str:

@@ -7,7 +7,7 @@ for every call would cost more than the database does.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ClauseElement, Dialect, Integer
@@ -66,6 +66,17 @@ class Transaction:
         """Execute a statement and return all of its rows."""
         found: list[tuple[Any, ...]] = self._execute(statement, values).fetchall()
         return found
+
+    def later(self, statement: Statement, **values: Any) -> Callable[[], list[tuple[Any, ...]]]:
+        """Execute a statement, and return a function that returns its rows.
+
+        Called after the rows of the next statement were read, it takes no roundtrip of its own.
+        """
+        cursor = self._execute(statement, values)
+        if self.dialect == POSTGRES:
+            return cursor.fetchall  # type: ignore[no-any-return]
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return lambda: found
 
     def row(self, statement: Statement, **values: Any) -> tuple[Any, ...] | None:
         """Execute a statement and return its first row, or None."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
+from ...approval.decision import checked_name
+from ...approval.standing import StandingGrant
 from ...core.wording import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
+from ..beginning import WithId, check_beginning
 from ..chain import ExactJournal
-from ..filter import Filter
+from ..damage import damage_of
+from ..filter import Filter, page_start
 from ..news import News, Tally, is_news
 from ..record import (
     AgentRecord,
@@ -23,16 +27,23 @@ from ..record import (
     check_counts,
     check_seconds,
 )
+from ..statistics import Counted, TimeSlice
+from ..stop import AgentStop, new_stop
 from ..store import Store
 from ..wakeup import Wakeup
+from . import standing
+from .beginning import find_ids
 from .leasing import claim, release, renew, take
-from .listing import find_question, page, questions_of_run
+from .listing import count, damaged_question, find_question, page, questions_of_run
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
+from .preview_requests import SQLPreviewRequests
 from .reading import chapters_differ, find_definition, history, journal_of, load_run, newest, own_row, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
+from .statistics import read_counts, read_open_count
+from .stopping import add_stop, find_stops, mark_lifted
 from .strays import strays
 from .writing import append, define, run_not_found
 
@@ -49,6 +60,7 @@ class SQLStore(Store):
     """True if erased and deleted rows stay in the database until `vacuum`."""
     _wakeup: Wakeup
     _news: Wakeup
+    _asks: Wakeup
     _known: set[str]
     """The fingerprints of definitions that are certainly stored."""
 
@@ -75,6 +87,13 @@ class SQLStore(Store):
     def _notify(self, transaction: Transaction, *, ready: bool = False, news: bool = False) -> None:
         """Notify other processes, at the transaction's commit, that a run may be claimed or that there is news."""
 
+    def _notify_asks(self, transaction: Transaction) -> None:
+        """Notify other processes, at the transaction's commit, of a request for a preview, or of its answer."""
+
+    @abstractmethod
+    async def _wait_for_asks(self, timeout: float) -> None:
+        """Wait until there may be a new request for a preview, or an answer, at most `timeout` seconds."""
+
     # Read the time only inside of a transaction. By then the server's clock has been read, and the time does not
     # include the wait for a connection or a lock.
     def _now(self) -> int:
@@ -90,6 +109,11 @@ class SQLStore(Store):
     def outbox(self) -> SQLOutbox:
         """The webhooks of the store, and the messages that wait for them."""
         return SQLOutbox(self)
+
+    @property
+    def previews(self) -> SQLPreviewRequests:
+        """The requests for previews of edits, which workers answer."""
+        return SQLPreviewRequests(self)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -174,12 +198,24 @@ class SQLStore(Store):
     async def page(self, filter: Filter[T]) -> Page[T]:
         """Return a page of questions, runs or grants."""
         if filter.kind is Question:
-            return await read_in_parts(self._part, filter)
+            found = await read_in_parts(self._part, filter)
+            for id in found.damaged:
+                damage_of(self).note("question", str(damaged_question(id)), self._now())
+            return found
         return await self._read(lambda transaction: page(transaction, filter, self._now()))
+
+    async def count(self, filter: Filter[Any]) -> int:
+        """Return the number of items that fit, at most the filter's `limit`."""
+        return await self._read(lambda transaction: count(transaction, filter, self._now()))
 
     async def _part(self, filter: Filter[T]) -> tuple[Page[T], float]:
         """Return a part of a page, and the seconds that the database took."""
         return await self._read(lambda transaction: timed(lambda: page(transaction, filter, self._now())))
+
+    async def ids(self, kind: WithId, beginning: str, *, limit: int = 10) -> list[str]:
+        """Return the ids of questions, runs or grants that begin with this text, in their order; at most `limit`."""
+        check_beginning(beginning, limit)
+        return await self._read_short(lambda transaction: find_ids(transaction, kind, beginning, limit))
 
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not."""
@@ -192,6 +228,33 @@ class SQLStore(Store):
         """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
         return await self._read(strays, snapshot=True)
 
+    # -- standing grants ---------------------------------------------------------------------------
+
+    async def grants_for(self, tools: Collection[str]) -> list[StandingGrant]:
+        """Return the standing grants for these tools that are not revoked; of a damaged tool's only rejections."""
+        found, damaged = await self._read_short(lambda transaction: standing.find_standing(transaction, tools))
+        return [grant for grant in found if grant.verdict == "reject" or grant.tool not in damaged]
+
+    async def _add_standing(self, grant: StandingGrant) -> StandingGrant:
+        return await self._write(lambda transaction: standing.give_standing(transaction, grant))
+
+    async def _end_standing(self, grant_id: str, by: str) -> StandingGrant:
+        return await self._write(lambda transaction: standing.end(transaction, grant_id, by, self._now()))
+
+    async def _all_standing(self) -> tuple[list[StandingGrant], list[str]]:
+        return await self._read(standing.every)
+
+    async def standing_log(self) -> ExactJournal:
+        """Return the log of standing grants to the letter."""
+        return await self._read(standing.journal_of_log, snapshot=True)
+
+    async def verify_standing(self) -> list[str]:
+        """Compare the standing grants with their log, and return one sentence for each difference."""
+        try:
+            return await self._read(standing.standing_differences, snapshot=True)
+        except UnreadableState as error:
+            return [str(error)]
+
     # -- the inbox ---------------------------------------------------------------------------------
 
     async def news(self, since: int, watched: Sequence[str] = ()) -> list[News]:
@@ -203,6 +266,14 @@ class SQLStore(Store):
         """Return the number of open questions, and the time of the oldest."""
         return await self._read(tally)
 
+    async def count_part(self, part: TimeSlice) -> Counted:
+        """Count the questions that were asked, and those that ended, in a part of a period."""
+        return await self._read(lambda transaction: read_counts(transaction, part), snapshot=True)
+
+    async def count_open(self, part: TimeSlice) -> int:
+        """Return the number of questions that were open at the end of a part."""
+        return await self._read(lambda transaction: read_open_count(transaction, part), snapshot=True)
+
     async def announce(self, agents: Mapping[str, str]) -> None:
         """Record the agents that a worker drives."""
         await self._write(lambda transaction: announce(transaction, agents, self._now()))
@@ -211,9 +282,43 @@ class SQLStore(Store):
         """Return the agents that workers have announced."""
         return await self._read(announced)
 
+    # -- stops -------------------------------------------------------------------------------------
+
+    async def stop(self, agent: str | None = None, *, by: str, why: str) -> AgentStop:
+        """Stop an agent, or all agents."""
+        new_stop(agent, by, why, 0)  # raises before the database is asked
+        made = await self._write(lambda transaction: self._add_stop(transaction, new_stop(agent, by, why, self._now())))
+        self._news.ring()
+        return made
+
+    def _add_stop(self, transaction: Transaction, new: AgentStop) -> AgentStop:
+        self._notify(transaction, news=True)
+        return add_stop(transaction, new)
+
+    async def lift(self, stop_id: str, *, by: str) -> AgentStop:
+        """Lift a stop."""
+        checked_name(by)
+
+        def work(transaction: Transaction) -> AgentStop:
+            lifted = mark_lifted(transaction, stop_id, by, self._now())
+            self._notify(transaction, ready=True, news=True)
+            return lifted
+
+        lifted = await self._write(work)
+        self._wakeup.ring()
+        self._news.ring()
+        return lifted
+
+    async def stops(self, *, lifted: bool = False, limit: int = 50, after: str | None = None) -> Page[AgentStop]:
+        """Return a page of the stops that hold, or with `lifted` of all stops, the newest first."""
+        start = page_start(limit, after)
+        return await self._read_short(lambda transaction: find_stops(transaction, bool(lifted), limit, start))
+
     # -- leases ------------------------------------------------------------------------------------
 
-    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
         """Acquire the leases of up to `limit` runs of these agents that are due."""
         check_seconds(hold=hold)
         check_counts(limit=limit)
@@ -221,7 +326,7 @@ class SQLStore(Store):
             return []
         self._wakeup.listen()
         return await self._write(
-            lambda transaction: claim(transaction, worker, agents, self._now(), self._until(hold), limit)
+            lambda transaction: claim(transaction, worker, agents, self._now(), self._until(hold), limit, outside)
         )
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
@@ -292,6 +397,7 @@ class SQLStore(Store):
                 except UnreadableState as error:
                     damaged.append(str(error))
                 count += 1
+            await self._rebuild_standing(damaged)
         except StoreFailed as error:
             done = count - len(damaged)
             raise _partly(error, f"The records of {done} runs were made anew before that", done) from error
@@ -299,6 +405,13 @@ class SQLStore(Store):
             more = f" There are {len(damaged) - 1} more." if len(damaged) > 1 else ""
             raise UnreadableState(f"{count - len(damaged)} of {count} runs were made anew. {damaged[0]}{more}")
         return count
+
+    async def _rebuild_standing(self, damaged: list[str]) -> None:
+        """Make the list of standing grants anew from its log; add a sentence to `damaged` if that cannot be read."""
+        try:
+            await self._write(standing.rebuild_standing)
+        except UnreadableState as error:
+            damaged.append(str(error))
 
     async def _next(self, number: int) -> int | None:
         return await self._read(lambda transaction: next_number(transaction, number))

@@ -1,6 +1,6 @@
 """Checks of what the check of a run does not find: rows whose run is gone, and rows that belong to no run.
 
-Those are stored tools, announced agents, webhooks and their messages, users, tokens and sign-ins.
+Those are stored tools, announced agents, webhooks and their messages, users, tokens, sign-ins and stops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from .chapter import as_bytes
 from .news import announced
 from .outbox import damaged
 from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
+from .standing import standing_differences
 from .statement import Statement, Transaction
+from .stopping import changed_stops
 
 _OWNED = {
     "a journal": journal,
@@ -47,7 +49,15 @@ def strays(transaction: Transaction) -> list[str]:
         for (number,) in transaction.rows(statement)
     ]
     tools, announcements = _changed_tools(transaction), _damaged_agents(transaction)
-    return lost + tools + announcements + damaged(transaction) + changed_accounts(transaction)
+    changed = changed_accounts(transaction) + changed_stops(transaction) + _standing_grants(transaction)
+    return lost + tools + announcements + damaged(transaction) + changed
+
+
+def _standing_grants(transaction: Transaction) -> list[str]:
+    try:
+        return standing_differences(transaction)
+    except UnreadableState as error:
+        return [str(error)]
 
 
 def _changed_tools(transaction: Transaction) -> list[str]:

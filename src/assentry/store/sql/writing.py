@@ -19,11 +19,13 @@ from .chapter import add_chapter
 from .outbox import write_messages
 from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
+from .standing import use
 from .statement import Statement, Transaction
+from .stopping import look_at_stops
 
 _json = msgspec.json.Encoder().encode
 
-RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting", "started_by")
+RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting", "started_by", "caller")
 """The columns of a run's own row that come from its record; the store sets the others."""
 
 # SQLite has no FOR UPDATE, and SQLAlchemy leaves it out; the transaction's write lock does the same.
@@ -51,7 +53,7 @@ ADD = Statement(insert(journal))
 KEEP_BLOB = Statement(_new(blobs))
 DEFINE = Statement(_new(definitions))
 ASK = Statement(_new(questions))
-SETTLE = _set(questions, "verdict", "by", "decided", "shown", "ended_seal")
+SETTLE = _set(questions, "verdict", "by", "decided", "shown", "looked", "ended_seal")
 WITNESS = _set(questions, "evidence")
 RESEAL = _set(questions, "asked_seal")
 QUESTIONS_OF = Statement(select(questions).where(questions.c.run == bindparam("of_run")))
@@ -113,17 +115,21 @@ def define(transaction: Transaction, definitions: Mapping[str, bytes], known: se
 def _begin(transaction: Transaction, change: Change, now: int) -> bool:
     texts, hashes, kept, head = linked(change, FIRST)
     row = row_after(None, change, now, head)
+    check_stops = look_at_stops(transaction, change)
     found = transaction.row(BEGIN, **row)
     if found is None:
         check_append(locked(transaction, change.record.id).row, change, now)  # the run exists, so this raises
         raise Overtaken(f"There is a run {change.record.id!r} already; load it.")
+    check_stops()
     _write(transaction, found[0], change, texts, hashes, kept)
     return is_ready(row, now)
 
 
 def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
+    check_stops = look_at_stops(transaction, change)
     run = locked(transaction, change.record.id)
     check_append(run.row, change, now)
+    check_stops()
     texts, hashes, kept, head = linked(change, head_of(change.record.id, run.head))
     row = row_after(run, change, now, head)
     before = run._asdict()  # a column that stays as it was is left out, since SQLite would write its indexes again
@@ -216,6 +222,8 @@ def _write(
         project(transaction, number, change)
     if change.asked or change.settled:
         write_messages(transaction, change)
+    if change.standing:
+        use(transaction, change.standing)
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
@@ -258,6 +266,7 @@ def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[
 def end_of(settled: Settled) -> dict[str, Any]:
     """Return the columns of a question's end."""
     end = {"verdict": settled.verdict, "by": settled.by, "decided": settled.at, "shown": settled.shown}
+    end["looked"] = settled.looked
     return {**end, "ended_seal": ended_seal({"id": settled.id, **end})}
 
 

@@ -43,7 +43,13 @@ class RunDraft:
     """A run, with its unwritten facts."""
 
     def __init__(
-        self, clock: Callable[[], float], *, agent: str = AGENT, id: str | None = None, thread: str | None = None
+        self,
+        clock: Callable[[], float],
+        *,
+        agent: str = AGENT,
+        id: str | None = None,
+        thread: str | None = None,
+        by: str | None = None,
     ) -> None:
         self.clock = clock
         self.id = id or f"run_{uuid4().hex}"
@@ -52,7 +58,9 @@ class RunDraft:
         self.facts: list[AnyFact] = []
         self.projection = Projection()
         began = int(clock() * 1000)
-        self.add(f.Began(agent, 10, self.id, stored=True, thread=thread, at=began), f.Said(json("Write to Ann.")))
+        self.add(
+            f.Began(agent, 10, self.id, stored=True, thread=thread, by=by, at=began), f.Said(json("Write to Ann."))
+        )
 
     @classmethod
     async def read(cls, store: Store, run_id: str) -> RunDraft:
@@ -122,10 +130,15 @@ class RunDraft:
 
 
 def asking(
-    clock: Callable[[], float], tools: Sequence[ToolSnapshot] = (SEND,), *, agent: str = AGENT, **asked: Any
+    clock: Callable[[], float],
+    tools: Sequence[ToolSnapshot] = (SEND,),
+    *,
+    agent: str = AGENT,
+    by: str | None = None,
+    **asked: Any,
 ) -> RunDraft:
     """Return a waiting run: the model has called these tools, and each call has an open question."""
-    draft = RunDraft(clock, agent=agent)
+    draft = RunDraft(clock, agent=agent, by=by)
     for call in draft.propose(*tools, agent=agent):
         draft.ask(call, **asked)
     return draft

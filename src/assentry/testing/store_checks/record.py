@@ -7,6 +7,8 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
+from ...approval.decide import may_decide
+from ...approval.decision import Decider
 from ...core import facts as f
 from ...errors import QuestionNotFound, UsageError
 from ...store.filter import Filter, cursor, page_start
@@ -124,6 +126,58 @@ async def filters_questions(store: Store, clock: FakeClock) -> None:
     alike(_ids(await store.questions(settled=True, agent="Bailiff")), [], "Settled questions can be filtered, too.")
 
 
+async def finds_who_may_decide(store: Store, clock: FakeClock) -> None:
+    """The questions that a person may decide, and those that a person decided, can be listed and counted."""
+    odd = 'x,"ann'
+    lists = [
+        (),
+        ("ann",),
+        ("group:ops", "bob"),
+        ("bob", "group:\u00e9t\u00e9"),
+        (odd,),
+        ("annabel", "group:ann"),
+        ('a"b\\',),
+    ]
+    asked = [(await put_asking(store, reviewers=names))[0] for names in lists]
+    people = [Decider("ann"), Decider("bob"), Decider("eve", ("ops",)), Decider("eve", ("\u00e9t\u00e9", "none"))]
+    people += [Decider(odd), Decider("anna", ("ann",)), Decider('a"b\\'), Decider(","), Decider("%")]
+    for who in people:
+        expected = {each.id for each in asked if may_decide(each.reviewers, who)}
+        found = await store.questions(decider=who)
+        alike(set(_ids(found)), expected, f"Only questions that {who.name} may decide are listed.")
+        count = await store.count_questions(decider=who)
+        alike(count, len(expected), "What is counted is what is listed.")
+    own = await (asking(clock, by="ann")).write(store)
+    alike(await store.count_questions(decider="ann"), 2, "Nobody decides in a run that they asked for.")
+    alike(await store.count_questions(decider="eve"), 2, "Others may.")
+    for question in (asked[0], own.asked[0]):
+        clock.advance(1)
+        await store.decide(question.id, {"type": "approve"}, by="eve", digest=question.digest)
+    alike(
+        _ids(await store.questions(settled=True, by="eve", newest=True)),
+        [own.asked[0].id, asked[0].id],
+        "The newest come first.",
+    )
+    alike(_ids(await store.questions(settled=True, by="ann")), [], "What somebody else decided is not listed.")
+    alike(await store.count_questions(settled=True, by="eve"), 2, "What a person decided is counted.")
+
+
+async def counts_questions(store: Store, clock: FakeClock) -> None:
+    """A count is of what the lists have, up to its limit."""
+    first = await put_asking(store, (SEND, SHRED, SEND))
+    clock.advance(1)
+    await put_asking(store, (SEND,) * 4, agent="Bailiff")
+    alike(await store.count_questions(), 7, "All open questions are counted.")
+    alike(await store.count_questions(most=5), 5, "Counting stops at `most`.")
+    alike(await store.count_questions(tool="shred"), 1, "Filters hold for counts.")
+    alike(await store.count_questions(agent="Bailiff", tool="shred"), 0, "Filters hold for counts.")
+    page = await store.questions(limit=3)
+    alike(await store.count_questions(after=page.next), 4, "Those after a place are counted.")
+    await store.decide(first[0].id, {"type": "reject"}, by="ann", digest=first[0].digest)
+    alike(await store.count_questions(), 6, "A question that was decided is not open.")
+    alike(await store.count_questions(settled=True), 1, "Settled questions are counted.")
+
+
 async def pages_questions(store: Store, clock: FakeClock) -> None:
     """Pages follow one another, whatever happens meanwhile."""
     expected = []
@@ -167,6 +221,30 @@ async def pages_settled_questions(store: Store, clock: FakeClock) -> None:
             return await store.questions(settled=True, newest=newest, **more)
 
         alike([id for id, _ in await _all(find)], expected, "Pages of settled questions have the order of the whole.")
+    await _by_end(store, clock, order)
+
+
+async def _by_end(store: Store, clock: FakeClock, rejected: list[Question]) -> None:
+    """Settled questions can be found by who ended them, how and when."""
+    [approved] = await put_asking(store, (SEND,))
+    clock.advance(1)
+    await store.decide(approved.id, {"type": "approve"}, by="ben", digest=approved.digest)
+    times = [(await store.question(each.id)).decided for each in rejected]
+    for chosen, expected in (
+        ({"by": "ben"}, [approved]),
+        ({"by": "ann"}, rejected),
+        ({"by": "Ann"}, []),
+        ({"verdict": "reject"}, rejected),
+        ({"verdict": "approve", "by": "ann"}, []),
+        ({"decided_after": times[1]}, [*rejected[1:], approved]),
+        ({"decided_before": times[1]}, rejected[:1]),
+        ({"decided_after": times[1], "decided_before": times[2], "by": "ann", "verdict": "reject"}, rejected[1:2]),
+        ({"verdict": "reject", "search": approved.tool}, [each for each in rejected if each.tool == approved.tool]),
+    ):
+        found: Page[Question] = await store.questions(settled=True, **chosen)
+        alike(_ids(found), [each.id for each in expected], f"questions({chosen}) gives those that ended so.")
+        first = await store.questions(settled=True, newest=True, limit=1, **chosen)
+        alike(_ids(first), [each.id for each in expected][-1:], f"questions({chosen}) gives the newest first.")
 
 
 async def pages_with_filters(store: Store, clock: FakeClock) -> None:
@@ -282,7 +360,7 @@ async def lists_runs(store: Store, clock: FakeClock) -> None:
     for chosen, expected in filters:
         alike(_ids(await store.runs(**chosen)), expected, f"runs({chosen}) gives those that fit, oldest first.")
     clock.advance(1)
-    await store.cancel(done.id, by="ann")
+    await store.say(done.id, "And more.", by="ann")
     alike(_ids(await store.runs()), [done.id, question.run, working.id], "A run is as old as its beginning.")
     alike(_ids(await store.runs(unchanged_for=1)), [question.run, working.id], "What is written to a run changes it.")
 
@@ -363,6 +441,8 @@ RECORD_CHECKS = (
     pages_settled_questions,
     pages_with_filters,
     searches_in_parts,
+    finds_who_may_decide,
+    counts_questions,
     refuses_bad_pages,
     lists_runs,
     lists_grants,
