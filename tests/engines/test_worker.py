@@ -108,12 +108,12 @@ class Counting(MemoryStore):
         self.away = 0
         self.claimed: Callable[[], None] | None = None
 
-    async def claim(self, worker: str, *, agents: Any, hold: float, limit: int) -> list[Lease]:
+    async def claim(self, worker: str, *, agents: Any, hold: float, limit: int, outside: bool = False) -> list[Lease]:
         if self.away:
             self.away -= 1
             raise StoreFailed("the database is away")
         self.claims.append(limit)
-        leases = await super().claim(worker, agents=agents, hold=hold, limit=limit)
+        leases = await super().claim(worker, agents=agents, hold=hold, limit=limit, outside=outside)
         if self.claimed is not None:
             self.claimed()
         return leases

@@ -23,6 +23,7 @@ from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
 from ..errors import (
     AgentNotFound,
+    AgentStopped,
     AssentryError,
     Conflict,
     ContextMissing,
@@ -49,6 +50,7 @@ from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
 from .claimed_run import ClaimedRun, DriveSettings, Halted
+from .preview_desk import PreviewDesk
 from .signals import signal_handler
 
 log = logging.getLogger("assentry")
@@ -167,7 +169,7 @@ class Worker:
         """
         with self._running(), signal_handler(self._on_signal) if signals else nullcontext():
             try:
-                await self._serve()
+                await self._serve_beside_previews()
                 await self._drain()
             finally:
                 await self._cut_off()
@@ -250,6 +252,16 @@ class Worker:
         return [task for _, task in self._drives.values() if not task.done()]
 
     # -- claiming ----------------------------------------------------------------------------------
+
+    async def _serve_beside_previews(self) -> None:
+        """Serve, and make previews of edits meanwhile."""
+        desk = PreviewDesk(self.store, self._plan, self.name, self.agents.names)
+        previews = asyncio.create_task(desk.serve(self._poll))
+        try:
+            await self._serve()
+        finally:
+            previews.cancel()
+            await asyncio.wait([previews])
 
     async def _serve(self) -> None:
         """Claim and start runs until the worker is told to stop, waiting for news of the store in between."""
@@ -342,6 +354,9 @@ class Worker:
     async def _drive(self, drive: ClaimedRun) -> None:
         try:
             await drive.run()
+        except AgentStopped as error:
+            log.info("Run %s waits: %s", drive.lease.run, error)
+            await self._give_back(drive.lease, self._after_stop(drive, error))
         except (Halted, *NO_FAILURE) as error:
             log.info("Run %s is released for now: %s", drive.lease.run, str(error) or "the worker stops")
             await self._give_back(drive.lease)
@@ -354,6 +369,15 @@ class Worker:
             raise
         finally:
             del self._drives[drive.lease.run]
+
+    def _after_stop(self, drive: ClaimedRun, stop: AgentStopped) -> float:
+        """Return the seconds after which a run is due again in which nothing may begin.
+
+        While its own agent is stopped, no claim returns it. If it is the agent of one of its calls, the run is looked
+        at again and again.
+        """
+        own = stop.agent is None or (drive.record is not None and drive.record.agent == stop.agent)
+        return 0.0 if own else self._poll
 
     async def _give_back(
         self, lease: Lease, again_in: float | None = None, error: str | None = None, seq: int | None = None

@@ -284,6 +284,8 @@ def _check_place(began: f.Began, place: RunPlace, live: bool) -> None:
         raise UsageError("A run keeps the provider's conversation that it began with; leave the ids out on resume.")
     if live and began.conversation:
         raise UsageError("The provider keeps the conversation of this run as text, so it cannot go on live.")
+    if began.caller is not None:
+        raise RunElsewhere(f"{began.caller} drives this run, a program outside; nothing of it can be run here.")
     if began.engine != place.engine:
         raise RunElsewhere(
             f"This run is {'a workflow on ' + began.engine if began.engine else 'of no engine'}; it goes on there, and "

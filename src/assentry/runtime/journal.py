@@ -53,6 +53,8 @@ class Writer(Protocol):
     store: Store
     unwritten: list[AnyFact]
     """The facts of the journal that are not stored yet."""
+    counts_uses: bool
+    """True if the store counts the uses of standing grants with the facts, so that they can decide calls of the run."""
 
     @property
     def joined(self) -> bool:

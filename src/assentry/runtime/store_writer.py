@@ -9,6 +9,9 @@ Others may write too: decisions, input, a cancellation. Then a write of this dri
 are folded into the run, and the drive's facts are appended after them. If they cannot follow (the run was cancelled,
 and a call was about to begin), the drive stops, and begins again with the stored facts.
 
+If somebody has stopped the agent, the store refuses a write with a `Started`. The drive takes that fact back, so that
+the call has not begun, ends, and writes the others when it is closed.
+
 Every write carries the lease and goes through the table in `lease`: a drive that has lost its lease writes nothing.
 """
 
@@ -32,7 +35,9 @@ from ..core.rules import is_drivers
 from ..core.run import UNDER_WAY, Run, owed
 from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take_chapter
 from ..errors import (
+    AgentStopped,
     ContextMissing,
+    GrantEnded,
     IllegalFact,
     LeaseLost,
     Overtaken,
@@ -78,6 +83,7 @@ class StoreWriter:
         self.journal: Journal = scope.journal
         self.lag = scope.config.write_lag
         self.lease = lease
+        self.counts_uses = True
         self.phase = WriterPhase.OPEN
         self.seq = kept.facts
         """The number of facts that the store has."""
@@ -356,6 +362,8 @@ class StoreWriter:
                     raise
                 await self.again()
                 continue
+            except AgentStopped:
+                continue  # without the calls that have not begun
             if stored and not self.unwritten:
                 return
         raise Overtaken("It is written to faster than it can be released.")
@@ -405,6 +413,9 @@ class StoreWriter:
             change, spoiled = self._change(release)
             try:
                 await self._append(change)
+            except GrantEnded:
+                self._project()
+                raise  # the drive begins again with the stored facts, and the call is judged again
             except Overtaken:
                 self._project()
                 if lease.held is None:
@@ -415,6 +426,9 @@ class StoreWriter:
                     lease.give_up_release()
                     return False  # the run may have something to do
                 continue
+            except AgentStopped:
+                self._withdraw_starts()
+                raise
             except BaseException as error:
                 self._project()
                 if lease.held is None and isinstance(error, RunBusy | LeaseLost):
@@ -438,6 +452,20 @@ class StoreWriter:
             self.snapshot, self.marked = change.chapter.snapshot, None
         if change.release:
             self.lease.released()
+
+    def _withdraw_starts(self) -> None:
+        """Take back the beginnings of calls that are not stored, and what follows from these; keep the other facts."""
+        unwritten = {id(fact) for fact in self.unwritten}
+        kept = [fact for fact in self.journal.facts if id(fact) not in unwritten]
+        run, left = replay(kept) if kept else Run(), list[AnyFact]()
+        for fact in self.unwritten:
+            if type(fact) is not f.Started:
+                with suppress(IllegalFact):
+                    fold(run, fact)
+                    left.append(fact)
+        self.journal.facts[:], self.journal.run = [*kept, *left], run
+        self.unwritten, self.marked = left, None
+        self._project()
 
     async def _make_sure(self) -> None:
         """Find out if the last write, whose outcome is unknown, was stored. It may have released the lease."""

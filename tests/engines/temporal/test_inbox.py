@@ -183,6 +183,37 @@ async def test_a_decision_reaches_the_workflow_though_the_copy_is_behind(tempora
             assert await run.result() == "Done."
 
 
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_stop_in_the_store_keeps_a_workflow_out_of_its_bodies_until_it_is_lifted(
+    temporal: Server, tmp_path: Path, nested: bool
+) -> None:
+    wiped: list[str] = []
+
+    @function_tool(needs_approval=True)
+    async def erase(disk: str) -> str:
+        wiped.append(disk)
+        return f"{disk} is empty"
+
+    agent = tool_agent(ScriptedModel([call("erase", {"disk": "sda"}), "Done."]), erase, name="Admin")
+    if nested:
+        admin = agent.as_tool("admin", "Looks after the disks.")
+        agent = tool_agent(ScriptedModel([call("admin", {"input": "Make room."}), "Done."]), admin, name="Lead")
+    async with SQLiteStore(tmp_path / "runs.db") as store:  # noqa: SIM117
+        async with working(await temporal.client(), agent, store) as runs:
+            run = await runs.start(agent.name, "Make room.")
+            asked = (await run.settled()).questions[0]
+            stop = await store.stop("Admin", by="otto", why="It wipes the wrong disk.")
+            store.engine = runs
+            await store.decide(asked.id, Approve(), by="ann", digest=asked.digest)
+            async with asyncio.timeout(60):
+                while not any(each.fact["fact"] == "left" for each in await store.history(run.id)):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert not wiped
+            await store.lift(stop.id, by="otto")
+            assert await run.result() == "Done."
+            assert wiped == ["sda"]
+
+
 async def test_runs_are_found_by_their_search_attributes(temporal: Server, tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "runs.db") as store:
         client = await temporal.client()

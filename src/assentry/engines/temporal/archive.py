@@ -130,6 +130,7 @@ class StoreArchive:
             elif needs_lease(change):  # the run had used up its turns, and an error handler concludes it
                 change.lease, change.take, change.hold = Lease(run_id, ENGINE, fence + 1), True, FOREVER
         change.context = context if context != (SavedContext() if stored is None else stored.context) else None
+        change.copied = True
         change.release = change.lease is not None and change.record.status in ENDED
         return change
 

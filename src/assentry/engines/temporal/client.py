@@ -301,7 +301,7 @@ class TemporalRuns:
             raise errors.QuestionNotFound(f"There is no question with the id {described(question_id)}.")
         plain = msgspec.to_builtins(decision_from(decision))
         terms = msgspec.to_builtins(grant) if isinstance(grant, GrantTerms) else grant
-        text = m.DecisionText(question_id, plain, who.name, who.groups, who.shown, digest, terms)
+        text = m.DecisionText(question_id, plain, who.name, who.groups, who.shown, digest, terms, who.looked)
         run_id = run or run_of_question(question_id)
         try:
             return await self._update(run_id, "decide", text)

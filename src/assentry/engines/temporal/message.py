@@ -192,6 +192,7 @@ class DecisionText(EngineMessage, frozen=True):
     shown: str | None = None
     digest: str | None = None
     grant: Any = None
+    looked: int | None = None
 
 
 class Word(EngineMessage, frozen=True):

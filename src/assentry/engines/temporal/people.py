@@ -31,7 +31,7 @@ class NeedsTool(Exception):
 def decision_facts(ledger: Ledger, text: m.DecisionText, at: int) -> list[f.AnyFact]:
     """Return the facts of a decision; raise `NeedsTool` if only an activity can look at it."""
     given = decision_from(text.decision)
-    run, who = ledger.run, Decider(text.by, text.groups, text.shown)
+    run, who = ledger.run, Decider(text.by, text.groups, text.shown, text.looked)
     if text.question not in run.asked and not ledger.whole:
         raise NeedsTool  # it may have been decided before this execution of the workflow
     if text.grant is not None or type(given) is Edit:

@@ -38,7 +38,9 @@ from ...runtime.scope import Scope
 from ...runtime.state import RunState, resumption, state_of
 from ...runtime.store_writer import offered_tools, read_past
 from ...runtime.value import output_json
+from ...store.projection import agent_of
 from ...store.record import RunRecord, SavedContext, Stored
+from ...store.stop import stopped
 from ..claimed_run import DriveSettings
 from ..worker import HOPELESS, one_line
 from .archive import ENGINE, JournalArchive
@@ -71,6 +73,8 @@ class SliceWriter:
 
     joined = False
     fence = 0
+    counts_uses = False
+    """A slice is judged without the store's standing grants: the workflow, not the store, is the authority on it."""
 
     def __init__(self, store: Any, facts: Sequence[AnyFact], tell: Tell) -> None:
         self.store = store
@@ -201,11 +205,22 @@ class Slices:
                 raise Conflict(
                     f"The run was {stored.record.status} before the body of call {order.call!r} was entered."
                 )
+            if order.call is not None:
+                await self._check_stops(stored, order)
             stored = _without_start(stored, order)
             driver = await self._resume(stored, order, now)
         except Exception as error:
             return Report(failure=_failure(order, error, ()))
         return await self._drive(driver, order, len(stored.facts), tell)
+
+    async def _check_stops(self, stored: Stored, order: Order) -> None:
+        """Raise `AgentStopped` while a stop holds for the run's agent or the call's; the workflow tries again."""
+        if not (await self.store.stops(limit=1)).items:
+            return
+        state = stored.run(talks=False).at(order.path).calls.get(order.call or "")
+        agents = (stored.record.agent, *(() if state is None else (agent_of(state),)))
+        if (stop := await self.store.holding_stop(*agents)) is not None:
+            raise stopped(stop, stored.record.id)
 
     async def _resume(self, stored: Stored, order: Order, now: float) -> SliceDriver:
         state, context, config = await self._open(stored, order, now)
@@ -228,7 +243,7 @@ class Slices:
         assert given is not None
         stored = await self.archive.load(order.run, order.mark)
         state, _, _ = await self._open(stored, order, now)
-        who = Decider(given.by, given.groups, given.shown)
+        who = Decider(given.by, given.groups, given.shown, given.looked)
         try:
             state.decide(given.question, given.decision, who, given.digest, given.grant)
         except AssentryError as error:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ...approval.decision import OURS
 from ...approval.gate import Case, Judgement, judge, read_arguments
 from ...approval.question import limit_of, possible_effects
+from ...approval.standing import StandingGrant
 from ...core import facts as f
 from ...core.run import CallState
 from ...core.transcript import provider_id
@@ -33,21 +34,28 @@ log = logging.getLogger("assentry")
 
 async def judge_one(scope: Scope, effect: f.Judge) -> None:
     """Let the gate judge this call, and record its verdict."""
-    case = _case(scope, effect)
+    standing = await _standing_of(scope, [effect])
+    case = _case(scope, effect, standing)
     fact = await _verdict(scope, case)
     if fact is not None:
         scope.journal.add(fact)
         _follow_up(scope, case, fact)
+        if _is_counted(standing, fact) and scope.journal.writer is not None:
+            await scope.journal.writer.flush()  # the store counts the use before the next call is judged
 
 
 async def judge_all(scope: Scope, effects: list[f.Judge]) -> None:
     """Let the gate judge these calls concurrently, and record the verdicts together."""
     try:
-        if len(effects) > 1 and any(grant.max_uses is not None for grant in scope.journal.run.grants.values()):
+        standing = await _standing_of(scope, effects)
+        limited = any(grant.max_uses is not None for grant in standing)
+        if limited or (
+            len(effects) > 1 and any(grant.max_uses is not None for grant in scope.journal.run.grants.values())
+        ):
             for effect in effects:  # a call may use up a grant that the next call needs
                 await judge_one(scope, effect)
             return
-        cases = [_case(scope, effect) for effect in effects]
+        cases = [_case(scope, effect, standing) for effect in effects]
         if len(cases) > 1 and any(takes_time(case, scope.config) for case in cases):
             verdicts = await all_of(_verdict(scope, case) for case in cases)  # run slow rules concurrently
         else:
@@ -58,6 +66,43 @@ async def judge_all(scope: Scope, effects: list[f.Judge]) -> None:
             _follow_up(scope, case, fact)
     except Exception as error:
         scope.tasks.fail(effects[0].path, error)
+
+
+async def _standing_of(scope: Scope, effects: list[f.Judge]) -> tuple[StandingGrant, ...]:
+    """Return the standing grants that may cover these calls.
+
+    If there are any, the run is stored and its lease held on return, so that the store can count a use.
+    """
+    states = [scope.state_of(effect) for effect in effects]
+    found = await standing_for(scope, [(state, scope.graph.of(state).tool_of(state)) for state in states])
+    if found:
+        await scope.journal.own(new=True)
+    return found
+
+
+async def standing_for(scope: Scope, calls: list[tuple[CallState, Tool | None]]) -> tuple[StandingGrant, ...]:
+    """Return the store's grants over all runs that may cover these calls of tools, as they are now.
+
+    They are read each time: a grant that was revoked decides nothing from then on. A tool that needs no approval is not
+    looked up.
+    """
+    writer = scope.journal.writer
+    if writer is None or not writer.counts_uses:
+        return ()
+    wanted: dict[str, set[str]] = {}
+    for state, tool in calls:
+        if tool is not None and tool.needs_approval is not False and state.call.kind in ("tool", "agent"):
+            wanted.setdefault(tool.name, set()).add(state.turn.agent)
+    if not wanted:
+        return ()
+    found = await writer.store.grants_for(list(wanted))
+    return tuple(grant for grant in found if grant.agent in wanted.get(grant.tool, ()))
+
+
+def _is_counted(standing: tuple[StandingGrant, ...], fact: Judgement) -> bool:
+    """Return True if the verdict is by a standing grant that decides a limited number of calls."""
+    by = "" if isinstance(fact, f.Asked) else fact.by
+    return any(grant.max_uses is not None and by == f"grant:{grant.id}" for grant in standing)
 
 
 def _verdict(scope: Scope, case: Case) -> Coroutine[Any, Any, Judgement | None]:
@@ -80,14 +125,14 @@ async def _guard_and_judge(scope: Scope, case: Case) -> Judgement | None:
     return await judge(case)
 
 
-def _case(scope: Scope, effect: f.Judge) -> Case:
+def _case(scope: Scope, effect: f.Judge, standing: tuple[StandingGrant, ...] = ()) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
     placed = scope.graph.of(state)
     tool = _find_offered_tool(scope, effect.path, state, placed)
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
-    return Case(root, effect.path, state, tool, args, placed.agent, scope.ctx, now, limit)
+    return Case(root, effect.path, state, tool, args, placed.agent, scope.ctx, now, limit, standing=standing)
 
 
 def _find_offered_tool(scope: Scope, path: tuple[str, ...], state: CallState, placed: PlacedAgent) -> Tool | None:

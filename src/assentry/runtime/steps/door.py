@@ -49,6 +49,7 @@ from ..scope import Scope, scope_of
 from ..tool_context import HookBody, ReplacementContext, context_of, finished, is_fault, record_failure
 from ..tool_pause import HERE, Body, Paused
 from ..value import output_json
+from .approval import standing_for
 from .branch import open_branch
 from .guardrail import guard_call, guard_result, tripwire
 from .handoff import check_filter, filter_history, hand_over
@@ -490,9 +491,11 @@ async def _judge_instead(
     """
     limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
-    now = scope.journal.now()
-    run, state = scope.journal.run, body.state
-    verdict = await judge(Case(run, body.path, state, tool, read, ctx.agent, scope.ctx, now, replaces=True))
+    state = body.state
+    stops = tuple(grant for grant in await standing_for(scope, [(state, tool)]) if grant.verdict == "reject")
+    run, now = scope.journal.run, scope.journal.now()
+    case = Case(run, body.path, state, tool, read, ctx.agent, scope.ctx, now, replaces=True, standing=stops)
+    verdict = await judge(case)
     if type(verdict) is f.Refused:
         raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")
     if type(verdict) is not f.Asked:

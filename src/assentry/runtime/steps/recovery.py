@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...approval.question import asked_of, effective
+from ...approval.question import asked_of, doubt_of, effective
 from ...core import facts as f
-from ...core.digest import canonical, digest
+from ...core.digest import canonical
 from ...core.facts import decode
 from ...core.rules import RUNNING
 from ...core.run import CallState
@@ -23,7 +23,6 @@ from ...definitions.calling import call_function
 from ...definitions.probe import CannotTell, Found, Happened, NotHappened
 from ...definitions.tool import Tool, qualified_name
 from ...errors import DefinitionChanged
-from ...ids import new_id
 from ..scope import Scope
 from ..tool_context import Looking, context_of, finished
 from ..value import output_json
@@ -97,20 +96,8 @@ def _outcome(
         return f.Left(call, attempt, again, state.fence, at=now, path=path)
     if again is not None:
         note = f"{note} It was tried {state.retries + 1} times, and none came to an end.".strip()
-    shown = {"run": scope.journal.run.id, "path": list(path), "call": call, "doubt": attempt}
     fields = asked_of(tool, scope.graph.of(state).agent, state.question)
-    return f.Asked(call, new_id("q"), _why(state, note), digest(shown), "doubt", at=now, path=path, **fields)
-
-
-def _why(state: CallState, note: str) -> str:
-    """Return the text of the question: the known facts about the call, and the possible answers."""
-    parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
-    parts += [
-        f"Attempt {late.attempt} gave this, too late to count: {shortened(bytes(late.output).decode(), 200)}"
-        for late in state.witnessed
-    ]
-    parts.append("Respond with its result if it happened, approve to run it (again), reject to give it up.")
-    return " ".join(part for part in parts if part)
+    return doubt_of(scope.journal.run, path, state, note, now, fields)
 
 
 async def _ask_probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
