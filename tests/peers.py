@@ -49,17 +49,29 @@ THREADS = (
     "langgraph-checkpoint-sqlite",
     "psycopg-pool",
 )
-THREADS_TESTS = ("tests/schema/test_injected.py", "tests/threads/test_langchain_middleware.py", "tests/threads/peer")
+THREADS_TESTS = (
+    "tests/schema/test_injected.py",
+    "tests/threads/test_langchain_middleware.py",
+    "tests/threads/peer",
+    "tests/outside/test_langchain_middleware.py",
+    "tests/outside/test_langgraph.py",
+    "tests/outside/test_langgraph_restart.py",
+)
+SKIN_TESTS = (
+    "tests/agents/peer",
+    "tests/outside/peer",
+    "tests/docs/test_examples.py::test_page_does_what_it_shows[docs/howto/openai-agents-approvals.md]",
+)
 PINNED = ("langchain==1.5.0", "langchain-core==1.8.0", "langgraph==1.2.22")
 PEERS = {
     "litellm": Peer(LITELLM, ("tests/models/test_litellm.py",)),
     "litellm-lowest": Peer((*LITELLM, lowest("litellm")), ("tests/models/test_litellm.py",)),
     "langchain": Peer((*THREADS, *PINNED), THREADS_TESTS, ("certifi",)),
-    "openai-agents": Peer((*SKIN, "openai-agents==0.24.0"), ("tests/agents/peer",)),
+    "openai-agents": Peer((*SKIN, "openai-agents==0.24.0"), SKIN_TESTS),
 }
 NEWEST = {
     "langchain": Peer((*THREADS, "langchain", "langgraph"), THREADS_TESTS, ("certifi",)),
-    "openai-agents": Peer((*SKIN, "openai-agents"), ("tests/agents/peer",)),
+    "openai-agents": Peer((*SKIN, "openai-agents"), SKIN_TESTS),
 }
 
 

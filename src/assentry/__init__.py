@@ -62,10 +62,11 @@ from .definitions.output import AgentOutputSchema
 from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
 from .definitions.probe import CannotTell, Happened, NotHappened
 from .definitions.server import ToolServer
-from .definitions.tool import Tool, default_tool_error_function
+from .definitions.tool import Ask, Tool, default_tool_error_function
 from .errors import (
     AgentFailed,
     AgentNotFound,
+    AgentStopped,
     AlreadyDecided,
     AssentryError,
     BadSignature,
@@ -75,6 +76,7 @@ from .errors import (
     DigestMismatch,
     EngineFailed,
     Forbidden,
+    GrantEnded,
     GrantNotFound,
     IllegalFact,
     InputGuardrailTripwireTriggered,
@@ -90,7 +92,9 @@ from .errors import (
     ModelFailed,
     ModelRefused,
     ModelTimedOut,
+    NotApproved,
     NotAsShown,
+    NotDecided,
     NotFound,
     NotInAssentry,
     NotPending,
@@ -110,12 +114,14 @@ from .errors import (
     SessionFailed,
     SessionMissing,
     StateSpent,
+    StopNotFound,
     StoreFailed,
     ThreadWaiting,
     ToolInputGuardrailTripwireTriggered,
     ToolNotFound,
     ToolOutputGuardrailTripwireTriggered,
     ToolTimedOut,
+    TooManyAsks,
     TooManyAttempts,
     TooManyStreams,
     TripwireTriggered,
@@ -152,6 +158,7 @@ from .tracing.settings import Tracing
 from .version import __version__
 
 if typing.TYPE_CHECKING:
+    from .commands.shell_command import Redirect, SimpleCommand, parse_command
     from .definitions.error_handler import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
     from .definitions.model_input import CallModelData, ModelInputData
     from .models.anthropic import AnthropicModel
@@ -166,6 +173,8 @@ if typing.TYPE_CHECKING:
         RetryPolicyContext,
         retry_policies,
     )
+    from .outside.approvals import Approvals
+    from .outside.blocking import SyncApprovals
     from .runtime.registry import AgentRegistry
     from .sessions.encrypted import EncryptedSession
     from .sessions.openai_compaction import OpenAIResponsesCompactionSession
@@ -173,6 +182,7 @@ if typing.TYPE_CHECKING:
     from .sessions.postgres import PostgresSession
     from .sessions.sqlite import SQLiteSession
     from .tools.apply_patch import ApplyPatchTool
+    from .tools.ask_user import ask_user
     from .tools.local_shell import LocalShellExecutor
     from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
     from .tools.patch_format import ApplyPatchOperation, apply_diff
@@ -185,7 +195,6 @@ if typing.TYPE_CHECKING:
         ShellResult,
         ShellTool,
     )
-    from .tools.shell_command import Redirect, SimpleCommand, parse_command
     from .tools.shell_rule import allow_commands
     from .tools.workspace import WorkspaceEditor
 
@@ -209,6 +218,8 @@ _LATER = {
     "models.litellm": ("LitellmModel",),
     "models.openai_chat": ("OpenAIChatCompletionsModel",),
     "models.openai_responses": ("OpenAIResponsesModel",),
+    "outside.approvals": ("Approvals",),
+    "outside.blocking": ("SyncApprovals",),
     "runtime.registry": ("AgentRegistry",),
     "sessions.encrypted": ("EncryptedSession",),
     "sessions.openai_compaction": ("OpenAIResponsesCompactionSession",),
@@ -216,6 +227,7 @@ _LATER = {
     "sessions.postgres": ("PostgresSession",),
     "sessions.sqlite": ("SQLiteSession",),
     "tools.apply_patch": ("ApplyPatchTool",),
+    "tools.ask_user": ("ask_user",),
     "tools.local_shell": ("LocalShellExecutor",),
     "tools.patch_editor": ("ApplyPatchEditor", "ApplyPatchResult"),
     "tools.patch_format": ("ApplyPatchOperation", "apply_diff"),
@@ -228,7 +240,7 @@ _LATER = {
         "ShellResult",
         "ShellTool",
     ),
-    "tools.shell_command": ("Redirect", "SimpleCommand", "parse_command"),
+    "commands.shell_command": ("Redirect", "SimpleCommand", "parse_command"),
     "tools.shell_rule": ("allow_commands",),
     "tools.workspace": ("WorkspaceEditor",),
 }
@@ -256,6 +268,7 @@ __all__ = [
     "AgentNotFound",
     "AgentOutputSchema",
     "AgentRegistry",
+    "AgentStopped",
     "AgentTool",
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
@@ -266,7 +279,9 @@ __all__ = [
     "ApplyPatchTool",
     "ApprovalDecidedEvent",
     "ApprovalRequestedEvent",
+    "Approvals",
     "Approve",
+    "Ask",
     "AssentryError",
     "BadSignature",
     "CallModelData",
@@ -290,6 +305,7 @@ __all__ = [
     "Forbidden",
     "FunctionTool",
     "Grant",
+    "GrantEnded",
     "GrantNotFound",
     "GrantTerms",
     "GuardrailFunctionOutput",
@@ -333,7 +349,9 @@ __all__ = [
     "ModelSettings",
     "ModelTimedOut",
     "Money",
+    "NotApproved",
     "NotAsShown",
+    "NotDecided",
     "NotFound",
     "NotHappened",
     "NotInAssentry",
@@ -401,11 +419,14 @@ __all__ = [
     "SigningKey",
     "SimpleCommand",
     "StateSpent",
+    "StopNotFound",
     "StoreFailed",
     "StreamEvent",
+    "SyncApprovals",
     "Table",
     "Text",
     "ThreadWaiting",
+    "TooManyAsks",
     "TooManyAttempts",
     "TooManyStreams",
     "Tool",
@@ -448,6 +469,7 @@ __all__ = [
     "__version__",
     "allow_commands",
     "apply_diff",
+    "ask_user",
     "default_tool_error_function",
     "function_tool",
     "handoff",

@@ -26,6 +26,11 @@ NODE = {
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
     "@modelcontextprotocol/server-memory": "2026.8.31",
 }
+# AG-UI's client, for tests/outside: this version, and the one that CopilotKit and assistant-ui bring.
+FRONTS = {
+    "ag-ui-client-1": "npm:@ag-ui/client@1.0.0",
+    "ag-ui-client-0": "npm:@ag-ui/client@0.0.59",
+}
 SDK_2 = Environment(  # protocol 2026-07-28
     "sdk-2",
     ("mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19", "mcp>=2.3,<3"),
@@ -57,16 +62,16 @@ def install() -> None:
 
 
 def _install_node(folder: Path) -> None:
-    stamp, wanted = folder / "stamp.json", json.dumps(NODE)
+    stamp, wanted = folder / "stamp.json", json.dumps(NODE | FRONTS)
     if stamp.exists() and stamp.read_text() == wanted:
         return
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise NotMade("node and npm are not installed")
-    print(f"Making {folder} with {', '.join(NODE)}", flush=True)
+    print(f"Making {folder} with {', '.join(NODE | FRONTS)}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": NODE}))
+    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": NODE | FRONTS}))
     command = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

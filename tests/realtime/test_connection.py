@@ -8,7 +8,7 @@ import pytest
 
 from assentry import AgentRegistry, Approve, Reject, Runner, RunState, function_tool, handoff
 from assentry.engines import Worker
-from assentry.errors import AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
+from assentry.errors import AgentStopped, AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
 from assentry.realtime import (
     RealtimeAgent,
     RealtimeModelInputAudioCommittedEvent,
@@ -293,6 +293,31 @@ def test_a_run_that_others_cancel_ends_the_session(stores: Any) -> None:
                 pass
             assert not ran
         await here.close()
+
+    asyncio.run(main())
+
+
+def test_a_stop_of_the_agent_ends_the_session_before_the_call_begins_and_a_worker_goes_on(stores: Any) -> None:
+    async def main() -> None:
+        model, here, there = FakeModel(), stores(), stores()
+        agent = desk("It is on its way.")
+        session = await RealtimeRunner(agent, model=model, store=here).run()
+        async with session:
+            await waiting(model, session)
+            stop = await there.stop("Desk", by="otto", why="It refunds too much.")
+            [question] = (await until_stored(there)).items
+            await there.decide(question.id, Approve(), by="ann", digest=question.digest)
+            with pytest.raises(AgentStopped, match="otto has stopped the agent 'Desk'"):
+                async for _ in session:
+                    pass
+        assert not ran
+        assert await there.verify(session.run_id) == []
+        assert await Worker(there, agent).run_until_idle() == 0
+        await there.lift(stop.id, by="otto")
+        await Worker(there, agent).run_until_idle()
+        assert (ran, (await there.record(session.run_id)).status) == ([9], "done")
+        for store in {id(here): here, id(there): there}.values():
+            await store.close()
 
     asyncio.run(main())
 

@@ -56,6 +56,10 @@ def tools(request: Any) -> dict[str, Any]:
         return {"tools": [], "nextCursor": str(listed)}
     if BEHAVIOUR == "renames" and FILE is not None and FILE.with_suffix(".changed").exists():
         return {"tools": [{**TOOL, "name": "act2"}]}
+    if BEHAVIOUR == "has ask_user":
+        return {"tools": [{**TOOL, "name": "ask_user"}]}
+    if BEHAVIOUR == "adds ask_user" and FILE is not None and FILE.with_suffix(".changed").exists():
+        return {"tools": [{**TOOL, "name": "ask_user"}]}
     if BEHAVIOUR == "twice":
         return {"tools": [TOOL, TOOL]}
     if BEHAVIOUR == "shapeless list":
@@ -129,6 +133,8 @@ def called(request: Any) -> None:
     elif BEHAVIOUR == "no result":
         write({"jsonrpc": "2.0", "id": request["id"]})
         write({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "it broke"}})
+    elif BEHAVIOUR == "marks":
+        answer(request, {**text, "_meta": {"assentry/state": "waiting", "assentry/ask": "run_1", "other": 1}})
     elif BEHAVIOUR == "dies later":
         answer(request, text)
         os._exit(0)
@@ -153,6 +159,10 @@ def handled(message: Any) -> None:
     elif method == "tools/list":
         if BEHAVIOUR == "hangs in list":
             return
+        if BEHAVIOUR == "cannot list":
+            sys.stderr.write(f"rejected key {os.environ['SHOP_KEY']}\n")
+            sys.stderr.flush()
+            os._exit(3)
         answer(message, tools(message))
     elif method == "tools/call":
         called(message)

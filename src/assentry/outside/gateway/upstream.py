@@ -1,0 +1,208 @@
+"""The server behind the gateway: its connection, the definitions of its tools, and calls of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, Protocol, Self, TypeVar
+
+from mcp import MCPError, types
+
+from ...core.mask import mask_secrets
+from ...errors import MCPServerFailed
+from ...mcp.call import CallRefusedByServer, Progress, RequestUnsent
+from ...mcp.link import ServerConnection
+from ...mcp.server import MCPServer, MCPServerStdio, MCPServerStreamableHttp
+from ...mcp.tool import MCPTool
+from .wording import ASK, STATE
+
+ROUNDS = 10
+"""The most rounds of questions of the server in one call."""
+CANCELLED = types.ElicitResult(action="cancel")
+"""The answer to a question that nobody can be asked."""
+OWN_MARKS = (types.SERVER_INFO_META_KEY, ASK, STATE)
+"""The keys of a result's `_meta` that clients get from the gateway itself, never from the server."""
+
+R = TypeVar("R", bound=types.Result)
+
+
+def unstamped(result: R) -> R:
+    """Return a result without the marks in its `_meta` that are the gateway's to make."""
+    if result.meta is None or not any(key in result.meta for key in OWN_MARKS):
+        return result
+    meta = {key: value for key, value in result.meta.items() if key not in OWN_MARKS}
+    return result.model_copy(update={"meta": meta or None})
+
+
+class Relay(Protocol):
+    """The way back to the client of a call."""
+
+    @property
+    def asks(self) -> bool:
+        """True if the client can ask its user what the server wants to know."""
+
+    @property
+    def listens(self) -> bool:
+        """True if the client wants to know how far its call is."""
+
+    async def is_there(self) -> bool:
+        """Return False once the client has gone."""
+
+    async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask the client's user, and return the answer."""
+
+    async def show_page(self, words: str, url: str) -> None:
+        """Have the client's user open a page, if the client can do that."""
+
+    async def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Tell the client how far the call is."""
+
+
+class NotingStdio(MCPServerStdio):
+    """A server program that says when its tools may have changed."""
+
+    noted: Callable[[], None] | None = None
+
+    def invalidate_tools_cache(self) -> None:
+        """Forget the cached list of tools, and tell whoever wants to know."""
+        super().invalidate_tools_cache()
+        if self.noted is not None:
+            self.noted()
+
+
+class NotingHttp(MCPServerStreamableHttp):
+    """A server at a URL that says when its tools may have changed."""
+
+    noted: Callable[[], None] | None = None
+
+    def invalidate_tools_cache(self) -> None:
+        """Forget the cached list of tools, and tell whoever wants to know."""
+        super().invalidate_tools_cache()
+        if self.noted is not None:
+            self.noted()
+
+
+class UpstreamServer:
+    """The server behind the gateway. One connection serves all clients; a lost one is opened again.
+
+    Args:
+        server: A function that makes the server, given a function for what the server tells.
+        name: The server's name, as rules name it and as people see it.
+        timeout: The seconds that a call may take; after them nobody knows how it ended.
+        secrets: The credentials, which no error may quote: clients read it.
+    """
+
+    def __init__(
+        self,
+        server: Callable[[Callable[[Any], Awaitable[None]]], NotingStdio | NotingHttp],
+        name: str,
+        timeout: float,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self._server = server(self._told)
+        self._server.noted = self._tools_changed
+        self.name = name
+        self._timeout, self._secrets = timeout, secrets
+        self._numbers = itertools.count()
+        self._stack = AsyncExitStack()
+        self.on_message: Callable[[Any], Awaitable[None]] | None = None
+        """A function that gets what the server tells all of its clients."""
+        self.on_tools_changed: Callable[[], None] | None = None
+
+    async def __aenter__(self) -> Self:
+        with self._masked():
+            await self._stack.enter_async_context(self._server)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def link(self) -> ServerConnection:
+        """Return the connection; open it again if it was lost."""
+        with self._masked():
+            return await self._server.link()
+
+    @contextmanager
+    def _masked(self) -> Iterator[None]:
+        """Mask the credentials in an error, which may quote what the server program wrote on its standard error."""
+        try:
+            yield
+        except MCPServerFailed as error:
+            raise MCPServerFailed(mask_secrets(str(error), self._secrets)) from None
+
+    async def tool(self, name: str, *, fresh: bool) -> MCPTool | None:
+        """Return a tool as the server has it; None if there is none of this name.
+
+        A list that was read before is used only if the server says when it changes, and never if `fresh`.
+        """
+        server: MCPServer = self._server
+        told = (await self.link()).session.server_capabilities
+        says = told is not None and told.tools is not None and bool(told.tools.list_changed)
+        with self._masked():
+            await server.refresh(fresh=fresh or not says)
+        return next((tool for tool in server.tools if tool.remote == name), None)
+
+    async def request(self, request: Any, result: Any) -> Any:
+        """Pass a request on, and return the server's answer."""
+        try:
+            return unstamped(await (await self.link()).session.send_request(request, result))
+        except MCPServerFailed as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+    async def call(self, name: str, args: dict[str, Any], relay: Relay) -> Any:
+        """Call a tool, and return its result. Nothing goes with the call that nobody was shown, such as `_meta`.
+
+        Raises `MCPError` if the server refuses the call, and `OutcomeUnknown` if nobody knows what became of it. A
+        request that certainly did not reach the server is sent once more.
+        """
+        for tries_left in (1, 0):
+            link = await self.link()
+            try:
+                return await self._converse(link, name, args, relay)
+            except CallRefusedByServer as error:
+                raise error.error from error
+            except RequestUnsent as error:
+                await self._server.drop(link)
+                if not tries_left:
+                    raise MCPServerFailed(f"{error} The call was not sent.") from error
+        raise AssertionError("unreachable")
+
+    async def _converse(
+        self, link: ServerConnection, name: str, args: dict[str, Any], relay: Relay
+    ) -> types.CallToolResult:
+        """Send a call, relay what the server asks, and return the result."""
+        key = f"call {next(self._numbers)}"
+        responses: Any = None
+        state: str | None = None
+        progress: Progress | None = relay.progress if relay.listens else None
+        for _ in range(ROUNDS):
+            call = link.begin(key, name, args, holdable=relay.asks, responses=responses, state=state, progress=progress)
+            outcome = await call.next(self._timeout)
+            while not isinstance(outcome, types.CallToolResult | types.InputRequiredResult):
+                call.answer(await relay.elicit(outcome))
+                outcome = await call.next(self._timeout)
+            if isinstance(outcome, types.CallToolResult):
+                return unstamped(outcome)
+            responses, state = await self._answers(outcome, relay), outcome.request_state
+        raise MCPServerFailed(f"The MCP server {self.name!r} asked {ROUNDS} times in one call; the call was given up.")
+
+    async def _answers(self, asked: types.InputRequiredResult, relay: Relay) -> dict[str, Any] | None:
+        """Return the answers to the questions with which a server of the newest protocol ends a request."""
+        answers: dict[str, Any] = {}
+        for key, each in (asked.input_requests or {}).items():
+            if not isinstance(each, types.ElicitRequest):
+                raise MCPServerFailed(
+                    f"The MCP server {self.name!r} asks for {each.method}, which the gateway does not pass on; the "
+                    "call was given up."
+                )
+            answers[key] = await relay.elicit(each.params) if relay.asks else CANCELLED
+        return answers or None
+
+    async def _told(self, message: Any) -> None:
+        if self.on_message is not None:
+            await self.on_message(message)
+
+    def _tools_changed(self) -> None:
+        if self.on_tools_changed is not None:
+            self.on_tools_changed()
