@@ -215,6 +215,6 @@ async def hire(store: Store) -> None:
         await accounts_of(store).add_user(name, role, PASSWORD, groups=("release",) if name == "otto" else ())  # type: ignore[arg-type]
 
 
-def make_app(store: Store) -> FastAPI:
-    """Return the inbox, as it is served."""
-    return app(store)
+def make_app(store: Store, undo: float = 0) -> FastAPI:
+    """Return the inbox, as it is served; a decision is sent at once unless there are seconds to undo it."""
+    return app(store, undo=undo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +38,7 @@ class Page(HTMLParser):
         self._select: str | None = None
         self._area: tuple[str, list[str]] | None = None
         self._late: list[tuple[str, str, dict[str, str]]] = []
-        self.feed(text)
+        self.feed(re.sub("</?mark>|<i>([0-9]+)</i>", r"\1", text))  # they are in the middle of words
         for form, label, attributes in self._late:
             if form in self.ids:
                 self.ids[form].buttons[label] = (attributes.get("name", ""), attributes.get("value", ""))

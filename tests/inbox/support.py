@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 import assentry.inbox
@@ -18,7 +19,7 @@ from assentry.inbox.identity import Identity
 from assentry.store import MemoryStore, PostgresStore, SQLiteStore, Store
 from tests.store.postgres import Server
 
-__all__ = ["bearer", "client", "client_of", "live_store", "served"]
+__all__ = ["bearer", "client", "client_of", "live_store", "routes_of", "served"]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -80,3 +81,12 @@ async def served(app: Any) -> AsyncIterator[str]:
         server.should_exit = server.force_exit = True
         await task
         socket.close()
+
+
+def routes_of(app: Any) -> list[APIRoute]:
+    """All routes of an application, those of included routers too."""
+    found: list[APIRoute] = []
+    for each in app.routes:
+        inner = getattr(each, "original_router", None)
+        found += routes_of(inner) if inner is not None else [each] if isinstance(each, APIRoute) else []
+    return found

@@ -14,6 +14,7 @@ from assentry import AssentryError, NotSignedIn, TooManyAttempts, UsageError
 from assentry.inbox import auth as module
 from assentry.inbox.accounts import Accounts, accounts_of
 from assentry.inbox.auth import Auth, identify_sender
+from assentry.inbox.csrf import origin_of
 from assentry.inbox.identity import Identity
 from assentry.inbox.limit import MOST_KEYS, Limit, Memory
 from assentry.store import MemoryStore
@@ -607,3 +608,24 @@ async def test_an_authentication_of_ones_own_may_be_asynchronous_or_not(kind: ty
         auth.answer = Identity("ann", "viewer", csrf="secret")
         assert (await browser.post("/who")).status_code == 403
         assert (await browser.post("/who", headers={"x-csrf-token": "secret"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("https://Inbox.example.com/approvals", "https://inbox.example.com"),
+        ("https://inbox.example.com:443", "https://inbox.example.com"),
+        ("https://inbox.example.com:8443/", "https://inbox.example.com:8443"),
+        ("http://localhost:8000", "http://localhost:8000"),
+    ],
+)
+def test_the_address_of_an_inbox_has_an_origin(address: str, origin: str) -> None:
+    assert origin_of(address) == origin
+
+
+async def test_a_browser_that_knows_the_origin_is_believed_where_the_proxy_changes_the_host() -> None:
+    async with site() as here, here.browser() as browser:
+        await sign_in(browser)
+        headers = {"x-csrf-token": await csrf_of(browser), "origin": SECURE}
+        assert (await browser.post("/who", headers=headers)).status_code == 403
+        assert (await browser.post("/who", headers=headers | {"sec-fetch-site": "same-origin"})).status_code == 200

@@ -27,7 +27,7 @@ from assentry.errors import InvalidDecision
 from assentry.inbox import deciding, mask, model
 from assentry.inbox.bounds import MOST_READ, is_too_long
 from assentry.inbox.conversation import MOST_FACTS
-from assentry.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
+from assentry.inbox.difference import MOST_EDITS, MOST_LINES, WHOLE, changed_lines
 from assentry.inbox.json_values import TooLong, read_json, shown_arguments
 from assentry.inbox.loops import Loops, OwnLoopRoute
 from assentry.inbox.mask import masked, masked_journal
@@ -35,9 +35,9 @@ from assentry.inbox.wording import MOST_COMPARED, compare_texts
 from assentry.store import SQLiteStore, Store
 from assentry.store.record import Entry, Question
 from assentry.store.sql import paging
-from assentry.testing import ScriptedModel, call
+from assentry.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import TOOLS, ask, ask_everything
-from tests.inbox.support import Tokens, bearer, client
+from tests.inbox.support import Tokens, bearer, client, routes_of
 
 HEAVY = (
     "assentry/inbox/wording", "assentry/inbox/difference", "assentry/inbox/mask", "assentry/inbox/permissions",
@@ -95,19 +95,14 @@ def addresses(route: APIRoute, asked: dict[str, Question], grants: list[Any]) ->
         return [route.path.format(id=each.id) for each in grants] if "{id}" in route.path else [route.path]
     if "runs" in route.path and "{id}" in route.path:
         return [route.path.format(id=asked[name].run) for name in ("write_much", "edited", "use_key")]
+    if "{what}" in route.path:
+        return [route.path.format(id="wh_none", what=what) for what in ("test", "enable", "disable", "remove")]
+    if "{form}" in route.path:
+        return [route.path.format(form=form) for form in ("csv", "jsonl")]
     if "{step}" in route.path:
-        steps = ("edit", "reject", "respond", "always", "again")
+        steps = ("edit", "reject", "respond", "always", "again", "approve")
         return [route.path.format(id=asked[name].id, step=step) for step in steps for name in ("write_much", "payout")]
     return [route.path.format(id=id) for id in ids] if "{id}" in route.path else [route.path]
-
-
-def routes_of(app: Any) -> list[APIRoute]:
-    """All routes of an application, those of included routers too."""
-    found: list[APIRoute] = []
-    for each in app.routes:
-        inner = getattr(each, "original_router", None)
-        found += routes_of(inner) if inner is not None else [each] if isinstance(each, APIRoute) else []
-    return found
 
 
 @pytest.mark.parametrize("role", ["viewer", "reviewer", "operator", "admin"])
@@ -163,7 +158,7 @@ async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: P
             return original(question)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("assentry.inbox.permissions.masked", noted)
+            patch.setattr("assentry.inbox.decisions.masked", noted)
             app = assentry.inbox.app(store, Tokens())
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
@@ -319,7 +314,7 @@ def test_a_difference_has_every_changed_line_of_both_texts(kind: str, count: int
     removed, added = ([each.text for each in changes if each.sign == sign] for sign in "-+")
     assert removed or added
     assert len(one) - len(removed) == len(two) - len(added)  # the lines that stay are in both
-    if len(one) + len(two) < 400:
+    if len(one) + len(two) < WHOLE:
         assert [each.text for each in changes if each.sign in "- "] == one
         assert [each.text for each in changes if each.sign in "+ "] == two
 
@@ -443,7 +438,7 @@ async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: py
         async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
             page = (await http.get(f"/runs/{question.run}?all=1")).text
             assert f"Entries {count - 3} to {count} of {count}" in page and f"?to={count - 4}&amp;all=1" in page
-            assert "waits for a person" in page and "began" not in page
+            assert "waits for a person" in page and "User wrote" not in page
             first = (await http.get(f"/runs/{question.run}?to=4&all=1")).text
             assert "Entries 1 to 4" in first and "Shop began" in first and "waits for a person" not in first
             monkeypatch.setattr("assentry.inbox.run_pages.MOST_FACTS", 3)
@@ -465,7 +460,8 @@ async def test_a_page_of_large_questions_ends_at_a_number_of_bytes(
     monkeypatch.setattr(paging, "FIRST", 2)
     asks = call("write", {"text": "x" * 2_000}) if large == "arguments" else call("change_file", {"path": "x"})
     async with SQLiteStore(tmp_path / "inbox.db") as store:
-        ids = [(await ask(store, "Writer", asks)).id for _ in range(7)]
+        asked = [await ask(store, "Writer", asks) for _ in range(7)]
+        ids = [each.id for each in sorted(asked, key=lambda each: (each.at, each.id))]
         found: list[str] = []
         sizes, after = [], None
         while True:
@@ -483,9 +479,11 @@ async def test_a_search_ends_when_it_has_taken_its_time_and_goes_on_from_there(
 ) -> None:
     monkeypatch.setattr(paging, "MOST_SECONDS", -1.0)
     monkeypatch.setattr(paging, "FIRST_SEARCHED", 2)
-    async with SQLiteStore(tmp_path / "inbox.db") as store:
+    clock = FakeClock()
+    async with SQLiteStore(tmp_path / "inbox.db", clock=clock) as store:
         for word in ("plain", "plain", "plain", "plain", "rare"):
             await ask(store, "Writer", call("write", {"text": word}))
+            clock.advance(1)  # questions of one millisecond are in the order of their ids
         pages, after = [], None
         while True:
             page = await store.questions(search="RARE", after=after)

@@ -94,7 +94,7 @@ async def test_the_page_says_so(depth: int) -> None:
     fields = {"type": "edit", "digest": question.digest, "arguments": objects(depth)}
     async with Reader(make_app(store)) as reader:
         await reader.open(f"/questions/{question.id}/edit?json=1")
-        csrf = reader.page.button("Review the change")[0].values["csrf"]
+        csrf = reader.page.button("Check the change")[0].values["csrf"]
         for step in ("edit", "decision", "review"):
             await reader.send(f"/questions/{question.id}/{step}", {**fields, "csrf": csrf, "json": objects(depth)})
             assert reader.answer.status_code < 500

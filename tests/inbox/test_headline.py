@@ -185,7 +185,7 @@ async def test_arguments_stand_in_the_order_of_the_signature_on_every_page() -> 
         fields = [
             given["name"]
             for _, given in (await reader.open(f"/questions/{made.id}/always")).tags
-            if given.get("name", "")[:4] == "pin:"
+            if given.get("name", "")[:4] == "how:"
         ]
         assert tuple(name[4:] for name in fields) == ORDER
         fields = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,9 +91,12 @@ async def test_a_page_reads_no_more_rows_of_a_longer_run(tmp_path: Path, role: s
                     ("first", f"/api/runs/{question.run}/journal?limit=10"),
                     ("last", f"/api/runs/{question.run}/journal?limit=10&after={last}"),
                 ):
-                    with counted_rows() as count:
-                        assert (await web.get(path)).status_code == 200
-                    read[name].append(count[0])
+                    counts = []
+                    for _ in range(3):  # a read that another one holds up takes another way, which has a row more
+                        with counted_rows() as count:
+                            assert (await web.get(path)).status_code == 200
+                        counts.append(count[0])
+                    read[name].append(min(counts))
     assert read["question"][0] == read["question"][1] < 150
     assert read["first"][0] == read["first"][1] < 20
     assert read["last"][0] == read["last"][1] < 20
@@ -108,7 +112,8 @@ async def test_an_old_question_of_a_long_run_has_its_own_conversation_and_decisi
             page = (await web.get(f"/questions/{old.id}")).text
         assert "I pay the first one." in page and "saw number 2" in page and "saw number 555" in page
         assert "saw number 30" not in page, "it came later"
-        assert "What runs instead" in page and "&#34;number&#34;: 41" in page and "xxxx" in page
+        assert "What runs instead" in page and "xxxx" in page
+        assert "&#34;number&#34;: 41" in re.sub(r"</?(ins|del|mark|b|i|u|span)\b[^>]*>", "", page)
 
 
 async def test_a_long_conversation_says_that_there_is_more(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from assentry import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, S
 from assentry.cli.preview import block_lines, preview_lines
 from assentry.cli.write import spell_out as escaped_line
 from assentry.definitions.preview import BREAKS, AnyBlock, diff_lines, split_lines
+from assentry.inbox.difference import ChangedLine
 from assentry.inbox.folding import folded_changes, folded_commands, folded_diff, folded_text
 from assentry.inbox.json_values import shown_arguments
 from assentry.inbox.templating import environment
@@ -47,7 +48,7 @@ class Seen(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         name = dict(attrs).get("class") or ""
-        if tag == "div" and name.split()[:1] == ["r"]:
+        if tag in ("div", "ins", "del") and name.split()[:1] == ["r"]:
             self.rows.append((name[2:], ""))
             tag = "row"
         if tag not in ("br", "input", "link", "meta"):
@@ -192,7 +193,7 @@ def test_a_text_is_folded_without_losing_a_character(text: str, lines: int, long
     cut = whole.split("\n")
     assert Seen(folded_text(whole)).text.replace("\n", "") == "".join(cut)
     assert Seen(folded_commands([whole])).text.replace("> ", "").replace("$ ", "") == "".join(cut)
-    assert Seen(folded_changes(("+", each) for each in cut)).text.replace("+ ", "") == "".join(cut)
+    assert Seen(folded_changes(ChangedLine("+", each) for each in cut)).text.replace("+ ", "") == "".join(cut)
     signed = "".join(f"+{line}\n" for line in cut)
     diff = f"--- a/x\n+++ b/x\n@@ -0,0 +1,{signed.count(chr(10))} @@\n{signed}"
     assert Seen(folded_diff(diff)).text == diff.replace("\n", "")

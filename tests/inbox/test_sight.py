@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assentry import Agent, Edit, RunConfig, Runner, Secret, function_tool
+from assentry import Agent, Approve, Edit, RunConfig, Runner, Secret, function_tool
+from assentry.approval.terms import GrantTerms
 from assentry.core.mask import MASK
 from assentry.inbox.identity import Identity, Role
 from assentry.inbox.mask import masked_journal
@@ -16,7 +17,7 @@ from assentry.inbox.permissions import JournalView
 from assentry.store import MemoryStore, SQLiteStore, Store
 from assentry.store.record import Entry, Question
 from assentry.testing import ScriptedModel, call
-from tests.inbox.office import hire, make_app
+from tests.inbox.office import ask, hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
 from tests.inbox.support import client
@@ -211,3 +212,15 @@ async def test_who_may_decide_gets_the_digest_in_lists_too() -> None:
         answer = await web.get(f"/api/questions/{question.id}")
     assert row["digest"] == question.digest and json.loads(row["arguments"])["pin"] == MASK
     assert answer.headers["etag"] == f'"{question.digest}"'
+
+
+async def test_a_grant_shows_no_secret_that_another_pinned_argument_quotes() -> None:
+    async with MemoryStore() as store:
+        asked = await ask(store, "Keys", call("use_key", {"key": "s3cret-0815", "where": "at s3cret-0815"}))
+        pins = GrantTerms(pins={"where": "at s3cret-0815"})
+        await store.decide(asked.id, Approve(), by="ann", digest=asked.digest, grant=pins)
+        for role, sees in (("viewer", False), ("operator", True)):
+            async with client(store, "vera", role) as reader:
+                for path in ("/grants", "/api/grants"):
+                    answer = await reader.get(path)
+                    assert answer.status_code == 200 and ("s3cret-0815" in answer.text) is sees

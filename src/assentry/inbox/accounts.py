@@ -39,9 +39,13 @@ IDLE = 24 * 3600 * 1000
 """The milliseconds without a request after which a sign-in ends."""
 LINK_LASTS = 10 * 60 * 1000
 """The milliseconds in which a one-time link can be used."""
+FRESH = 15 * 60 * 1000
+"""The milliseconds after a sign-in in which nobody is asked for the password again."""
 GLANCE = 60 * 1000
 """The milliseconds between two writes of the time at which a token or a sign-in was last used."""
 LONGEST_NAME = 100
+SHORT_ID = 16
+"""The characters of the hash of a sign-in by which its owner names it."""
 SHORTEST_PASSWORD = 8
 LONGEST_PASSWORD = 1000
 LONGEST_SECRET = 200
@@ -81,21 +85,45 @@ class Token(Struct, frozen=True):
     revoked: int | None
 
 
+class SignIn(Struct, frozen=True):
+    """A sign-in of a user in a browser. Times are milliseconds since 1970."""
+
+    id: str
+    made: int
+    seen: int
+    """The time of the last request, within a minute."""
+    own: bool
+    """True if it is the sign-in that asks."""
+
+
 class Accounts:
-    """The users, API tokens and sign-ins of a store. `accounts_of` makes it."""
+    """The users, API tokens and sign-ins of a store. `accounts_of` makes it.
+
+    `by` names the administrator who asks for a change on a page. The change is refused if that user is none any more,
+    and if it is about the own account. Without it a program changes what it likes.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
     # -- users -------------------------------------------------------------------------------------
 
-    async def add_user(self, name: str, role: Role, password: str | None = None, groups: Iterable[str] = ()) -> None:
+    async def add_user(
+        self,
+        name: str,
+        role: Role,
+        password: str | None = None,
+        groups: Iterable[str] = (),
+        *,
+        by: str | None = None,
+    ) -> None:
         """Add a user. Without a password, only one-time links sign in."""
-        _check_account(name, role)
-        several = _checked_groups(groups)
-        hashed = None if password is None else await _hash(_checked_password(name, password))
+        check_account(name, role)
+        several = checked_groups(groups)
+        hashed = None if password is None else await _hash(checked_password(name, password))
 
         def work(transaction: Transaction) -> int:
+            _need_admin(transaction, by)
             row = UserRow(name, role, groups_text(several), hashed, _stamp(), self._rows.now(), None)
             return transaction.do(sql.ADD_USER, **row.sealed()._asdict())
 
@@ -104,7 +132,7 @@ class Accounts:
 
     async def set_password(self, name: str, password: str) -> None:
         """Change a user's password. All sign-ins and links of the user end."""
-        hashed = await _hash(_checked_password(name, password))
+        hashed = await _hash(checked_password(name, password))
 
         def work(transaction: Transaction) -> None:
             _change_user(transaction, name, password=hashed, stamp=_stamp())
@@ -112,32 +140,35 @@ class Accounts:
 
         await self._rows.write(work)
 
-    async def set_role(self, name: str, role: Role, groups: Iterable[str] = ()) -> None:
+    async def set_role(self, name: str, role: Role, groups: Iterable[str] = (), *, by: str | None = None) -> None:
         """Change a user's role and groups. Sign-ins stay, and have the new role from their next request on.
 
         The row is sealed anew, also one that somebody changed behind the store's back: `assentry db verify` named it.
         """
-        _check_account(name, role)
-        several = _checked_groups(groups)
+        check_account(name, role)
+        several = checked_groups(groups)
 
         def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by, of=name)
             _change_user(transaction, name, anew=True, role=role, groups=groups_text(several))
 
         await self._rows.write(work)
 
-    async def disable_user(self, name: str) -> None:
+    async def disable_user(self, name: str, *, by: str | None = None) -> None:
         """Disable a user. All sign-ins, links and tokens with the user's name end."""
 
         def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by, of=name)
             _change_user(transaction, name, disabled=self._rows.now(), stamp=_stamp())
             transaction.do(sql.END_SIGNINS, of_user=name)
 
         await self._rows.write(work)
 
-    async def enable_user(self, name: str) -> None:
+    async def enable_user(self, name: str, *, by: str | None = None) -> None:
         """Let a disabled user sign in again."""
 
         def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by, of=name)
             _change_user(transaction, name, disabled=None, stamp=_stamp())
 
         await self._rows.write(work)
@@ -145,6 +176,10 @@ class Accounts:
     async def users(self) -> list[User]:
         """Return all users, sorted by name."""
         return [_user(UserRow(*row)) for row in await self._rows.read(lambda transaction: transaction.rows(sql.USERS))]
+
+    async def seen(self) -> dict[str, int]:
+        """Return the time of the last request of each user who is signed in."""
+        return {row[0]: row[1] for row in await self._rows.read(lambda transaction: transaction.rows(sql.SEEN))}
 
     async def check_password(self, name: str, password: str) -> Identity | None:
         """Return whoever has this name and password; None if nobody has. Both answers take the same time."""
@@ -163,7 +198,13 @@ class Accounts:
     # -- tokens ------------------------------------------------------------------------------------
 
     async def add_token(
-        self, name: str, role: Role, groups: Iterable[str] = (), expires_in: float | None = None
+        self,
+        name: str,
+        role: Role,
+        groups: Iterable[str] = (),
+        expires_in: float | None = None,
+        *,
+        by: str | None = None,
     ) -> str:
         """Add an API token and return its text, which cannot be had again.
 
@@ -175,15 +216,22 @@ class Accounts:
             role: The role.
             groups: The groups.
             expires_in: The seconds after which the token expires; None for never.
+            by: The administrator who asks for it on a page, who gets none in the name of another user.
         """
-        _check_account(name, role)
-        several = _checked_groups(groups)
+        check_account(name, role)
+        several = checked_groups(groups)
         if expires_in is not None:
             check_seconds(expires_in=expires_in)
         id = secrets.token_hex(8)
         text = f"assentry_{id}_{secrets.token_urlsafe(32)}"
 
         def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by)
+            if by is not None and name != by and sql.find_user(transaction, name) is not None:
+                raise Forbidden(
+                    f"There is a user {name!r}, and a token of that name would act for that user. Give the program a "
+                    "name of its own."
+                )
             now = self._rows.now()
             until = None if expires_in is None else now + int(expires_in * 1000)
             row = TokenRow(id, name, role, groups_text(several), _digest("token", text), now, until, None, None)
@@ -192,10 +240,11 @@ class Accounts:
         await self._rows.write(work)
         return text
 
-    async def revoke_token(self, id: str) -> None:
+    async def revoke_token(self, id: str, *, by: str | None = None) -> None:
         """Revoke a token, by its id. A revoked token stays revoked."""
 
         def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by)
             found = sql.find_token(transaction, id) if type(id) is str and holds(id) else None
             if found is None:
                 raise NotFound(f"There is no token {described(id)}; `assentry tokens list` shows their ids.")
@@ -251,10 +300,11 @@ class Accounts:
         row = await self._verified(name, password)
         return None if row is None else await self._rows.write(lambda transaction: self._begin(transaction, row))
 
-    async def sign_in_link(self, name: str) -> str:
+    async def sign_in_link(self, name: str, *, by: str | None = None) -> str:
         """Return a token for a link that signs this user in: once, and within ten minutes."""
 
         def work(transaction: Transaction) -> str:
+            _need_admin(transaction, by, of=name)
             return self._keep_secret(transaction, "link", _need_enabled(transaction, name), LINK_LASTS)
 
         return await self._rows.write(work)
@@ -302,6 +352,51 @@ class Accounts:
             hash = _digest("cookie", value)
             await self._rows.write(lambda transaction: transaction.do(sql.END_SIGNIN, of_hash=hash))
 
+    async def sign_ins(self, name: str, value: str) -> list[SignIn]:
+        """Return the sign-ins of a user, the last used first; `value` is the cookie of the one that asks."""
+        own = _digest("cookie", value)
+
+        def work(transaction: Transaction) -> list[SignIn]:
+            now = self._rows.now()
+            rows = [SigninRow(*row) for row in transaction.rows(sql.SIGNINS_OF, user=name, now=now)]
+            alive = [row for row in rows if now < row.seen + IDLE]
+            return [SignIn(row.hash[:SHORT_ID], row.made, row.seen, row.hash == own) for row in alive]
+
+        return await self._rows.read(work)
+
+    async def end_sign_in(self, name: str, id: str) -> None:
+        """End one sign-in of a user, if there is one with this id."""
+
+        def work(transaction: Transaction) -> None:
+            for row in transaction.rows(sql.SIGNINS_OF, user=name, now=self._rows.now()):
+                if row[0][:SHORT_ID] == id:
+                    transaction.do(sql.END_OWN, of_user=name, of_hash=row[0])
+
+        await self._rows.write(work)
+
+    async def end_sign_ins(self, name: str, *, keep: str = "", by: str | None = None) -> None:
+        """End all sign-ins and links of a user, but the one with the cookie `keep`. Tokens stay."""
+        kept = _digest("cookie", keep)
+
+        def work(transaction: Transaction) -> None:
+            _need_admin(transaction, by, of=name)
+            _need_user(transaction, name)
+            transaction.do(sql.END_OTHERS, of_user=name, but_hash=kept)
+
+        await self._rows.write(work)
+
+    async def is_fresh(self, value: str) -> bool:
+        """Return True if the sign-in of this cookie began a few minutes ago."""
+        if not _is_secret(value):
+            return False
+        hash = _digest("cookie", value)
+
+        def work(transaction: Transaction) -> bool:
+            found = sql.find_signin(transaction, hash)
+            return found is not None and self._rows.now() - found[0].made < FRESH
+
+        return await self._rows.read(work)
+
     def _begin(self, transaction: Transaction, user: UserRow) -> str:
         transaction.do(sql.END_OLD, now=self._rows.now())
         return self._keep_secret(transaction, "cookie", user, LASTS)
@@ -334,7 +429,8 @@ def accounts_of(store: Store) -> Accounts:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def _check_account(name: str, role: Role) -> None:
+def check_account(name: str, role: Role) -> None:
+    """Raise `UsageError` for a name or a role that no account can have."""
     _checked_text(name, "A name")
     if name.partition(":")[0].lower() in OURS:
         raise UsageError(f"A name cannot be {name!r}, which means something else in a journal.")
@@ -342,7 +438,8 @@ def _check_account(name: str, role: Role) -> None:
         raise UsageError(f"A role is one of {', '.join(ROLES)}, got {described(role)}.")
 
 
-def _checked_groups(groups: Iterable[str]) -> tuple[str, ...]:
+def checked_groups(groups: Iterable[str]) -> tuple[str, ...]:
+    """Return groups, each once; raise `UsageError` for names that no group can have."""
     if isinstance(groups, str):
         raise UsageError(f"Groups are a list of names, got {groups!r:.80}.")
     return tuple(dict.fromkeys(_checked_text(each, "A group's name") for each in groups))
@@ -364,7 +461,8 @@ def _checked_text(name: str, what: str) -> str:
     return name
 
 
-def _checked_password(name: str, password: str) -> str:
+def checked_password(name: str, password: str) -> str:
+    """Return a password that a user may have; raise `UsageError` for any other."""
     if type(password) is not str or not holds(password):
         raise UsageError("A password must be text.")
     if len(password) < SHORTEST_PASSWORD:
@@ -374,6 +472,19 @@ def _checked_password(name: str, password: str) -> str:
     if password.casefold() == name.casefold() or len(set(password)) < 3:
         raise UsageError("This password is too easy to guess: the name itself, or one or two characters repeated.")
     return password
+
+
+def _need_admin(transaction: Transaction, by: str | None, *, of: str | None = None) -> None:
+    """Raise `Forbidden` unless `by` is an administrator now, and changes somebody else; None may do everything.
+
+    Nobody changes the own account, so the last administrator stays one.
+    """
+    if by is None:
+        return
+    if by not in [row[0] for row in transaction.rows(sql.LOCK_ADMINS)]:
+        raise Forbidden(f"{by} is no administrator any more. Nothing was changed.")
+    if of == by:
+        raise Forbidden("This is your own account: another administrator changes it, or `assentry users` does.")
 
 
 def _need_user(transaction: Transaction, name: str) -> UserRow:

@@ -20,7 +20,7 @@ from ..core.run import Status
 from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
 from ..store.audit import export_journals
 from ..store.filter import LONGEST_SEARCH, Filter
-from ..store.record import MOST, GrantRecord, Question
+from ..store.record import MOST, GrantRecord, Question, Settlement
 from ..store.starting import LONGEST_KEY
 from ..store.store import Store
 from . import openapi as d
@@ -32,6 +32,7 @@ from .identity import Identity
 from .loops import OwnLoopRoute
 from .metrics import MEDIA_TYPE, KeptHealth, KeptTally, Metrics
 from .model import (
+    NO_NUL,
     AgentList,
     GiveGrant,
     GrantPage,
@@ -45,7 +46,7 @@ from .model import (
     read_object,
 )
 from .permissions import JournalView, grants_seen_by, listed_for, may_have_journal, seen_by
-from .problem import Difference, problem_of, respond
+from .problem import Difference, Problem, problem_of, respond
 from .streams import CountedStream, Streams
 
 # The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
@@ -70,12 +71,12 @@ quick_router = APIRouter(dependencies=[Depends(exact)])
 """The routes that the server's own event loop answers: their work does not grow with what is stored."""
 
 JSON_LINES = "application/jsonl"
-NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
 Search = Annotated[str | None, Query(max_length=LONGEST_SEARCH, pattern=NO_NUL)]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
 After = Annotated[str | None, Query(max_length=400, pattern=NO_NUL, description="The `next` of the page before.")]
 Seconds = Annotated[float | None, Query(ge=0, le=3e9, allow_inf_nan=False)]
+Moment = Annotated[int | None, Query(ge=0, lt=2**53, description="Milliseconds since 1970.")]
 Id = Annotated[str, Path(max_length=200, pattern=NO_NUL)]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="The digest that was shown, in quotes.")]
 
@@ -139,6 +140,11 @@ async def list_questions(
     agent: Text = None,
     tool: Text = None,
     kind: QuestionKind | None = None,
+    for_me: bool = False,
+    by: Text = None,
+    verdict: Settlement | None = None,
+    decided_after: Moment = None,
+    decided_before: Moment = None,
     settled: bool = False,
     older_than: Seconds = None,
     search: Search = None,
@@ -150,11 +156,16 @@ async def list_questions(
     A page of a search looks at no more than 10,000 questions. It may have few items, or none, although it is not the
     last page: only a `next` that is null says so.
 
+    `for_me` selects the questions that whoever asks may decide.
+    `by`, `verdict`, `decided_after` and `decided_before` (milliseconds since 1970) select settled questions only.
+
     Secret arguments are masked for everybody, and digests of them left out for whoever may not decide.
     """
+    decider = Decider(who.name, who.groups) if for_me else None
     page = await inbox.store.questions(
-        run=run, agent=agent, tool=tool, kind=kind, settled=settled, older_than=older_than, search=search, limit=limit,
-        after=after,
+        run=run, agent=agent, tool=tool, kind=kind, decider=decider, by=by, verdict=verdict,
+        decided_after=decided_after, decided_before=decided_before, settled=settled, older_than=older_than,
+        search=search, limit=limit, after=after,
     )  # fmt: skip
     shown = [listed_for(who, each) for each in await with_order(inbox.store, page.items)]
     return json_response(QuestionPage(shown, page.next, page.damaged))
@@ -192,20 +203,26 @@ async def decide_question(request: Request, inbox: Here, who: Somebody, id: Id, 
 
 
 async def record_decision(
-    inbox: Inbox, who: Identity, question: Question, decision: Decision, digest: str, grant: GrantTerms | None
+    inbox: Inbox,
+    who: Identity,
+    question: Question,
+    decision: Decision,
+    digest: str,
+    grant: GrantTerms | None,
+    looked: int | None = None,
 ) -> Question:
-    """Record a decision, and count it."""
-    by = _decider(who, question, digest)
+    """Record a decision, and count it. `looked` is for how many milliseconds the question was open, if known."""
+    by = _decider(who, question, digest, looked)
     decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant, known=question)
     _count(inbox, question, decided)
     return decided
 
 
-def _decider(who: Identity, question: Question, digest: str) -> Decider:
+def _decider(who: Identity, question: Question, digest: str, looked: int | None = None) -> Decider:
     """Return who decides and what they were shown; raise `DigestMismatch` if that is something else."""
     if digest != question.digest:
         raise DigestMismatch(f"If-Match is not the digest of question {question.id}; look at it again.")
-    return who.decider(shown_hash(question))
+    return who.decider(shown_hash(question), looked)
 
 
 def _count(inbox: Inbox, question: Question, decided: Question) -> None:
@@ -239,6 +256,13 @@ NOT_COMPARED = ("id", "digest", "at", "until", "due", "replaces")
 async def respond_to_conflict(
     request: Request, inbox: Inbox, who: Identity, question: Question, error: Conflict
 ) -> Response:
+    """Return the response to a decision that came too late, or was about something else."""
+    return respond(await conflict_problem(request, inbox, who, question, error))
+
+
+async def conflict_problem(
+    request: Request, inbox: Inbox, who: Identity, question: Question, error: Conflict
+) -> Problem:
     """Return the problem of a decision that came too late, or was about something else."""
     problem, found = problem_of(error, request), await find_conflict(inbox.store, question.id, error)
     if found is not None and found.status == 412:
@@ -248,14 +272,16 @@ async def respond_to_conflict(
     elif found is not None:
         settled = found.decided_on
         problem.status, problem.by, problem.verdict, problem.at = 409, settled.by, settled.verdict, settled.decided
-    return respond(problem)
+    return problem
 
 
 def compare_questions(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
     """Return the fields that differ, as somebody may see them."""
     old, new = shown_of(seen_by(who, before)), shown_of(seen_by(who, after))
     return {
-        name: Difference(old[name], new[name]) for name in old if name not in NOT_COMPARED and old[name] != new[name]
+        name: Difference(old.get(name), new.get(name))
+        for name in {**old, **new}
+        if name not in NOT_COMPARED and old.get(name) != new.get(name)
     }
 
 

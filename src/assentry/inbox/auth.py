@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
-import re
 import time
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
@@ -20,8 +19,9 @@ from ..store.store import Store
 from .accounts import LASTS, accounts_of
 from .csrf import SAFE, check_csrf, check_origin, is_loopback
 from .identity import Identity
+from .language import choose_language, translate
 from .limit import Limit, Memory
-from .templating import render
+from .templating import local_path, render
 
 COOKIE = "assentry_session"
 LONGEST_FORM = 16 * 1024
@@ -30,8 +30,6 @@ PER_NAME, PER_ADDRESS, WINDOW = 10, 30, 15 * 60
 """The failed attempts from one address, for one name and for all names, in so many seconds."""
 PER_NAME_ANYWHERE, LONG_WINDOW = 200, 3600
 """The failed attempts for one name from all addresses that never signed in with it, in so many seconds."""
-LOCAL = re.compile(r"/(?![/\\])[!-\[\]-~]*")
-"""A path on this host: printable, without a backslash, and not `//host`."""
 
 
 class Authenticates(Protocol):
@@ -74,7 +72,7 @@ class Auth:
         if isinstance(origins, str):
             raise UsageError(f"origins are a list, got {origins!r:.80}.")
         self.accounts = accounts_of(store)
-        self._origins = tuple(origins)
+        self.origins = tuple(origins)
         self._pairs, self._addresses = Limit(PER_NAME, WINDOW, clock), Limit(PER_ADDRESS, WINDOW, clock)
         self._anywhere = Limit(PER_NAME_ANYWHERE, LONG_WINDOW, clock)
         self._familiar = Memory()
@@ -92,7 +90,7 @@ class Auth:
         value = request.cookies.get(cookie_name(request))
         identity = None if value is None else await self.accounts.identity_of_cookie(value)
         if identity is not None and request.method not in SAFE:
-            check_origin(request, self._origins)
+            check_origin(request, self.origins)
         return identity
 
     async def sign_in(self, request: Request, name: str, password: str) -> str:
@@ -100,7 +98,7 @@ class Auth:
 
         Raises `TooManyAttempts` after too many failures, and `NotSignedIn` if the name or the password is wrong.
         """
-        check_origin(request, self._origins)
+        check_origin(request, self.origins)
         _check_cookie_is_kept(request)
         address, name_key = _address(request), name[:200]
         pair = f"{address} {name_key}"
@@ -111,13 +109,42 @@ class Auth:
             self._anywhere.take(name_key)
         value = await self.accounts.sign_in_by_password(name, password)
         if value is None:
-            raise NotSignedIn("The name or the password is wrong.")
+            raise NotSignedIn(translate("The name or the password is wrong."))
         self._addresses.give_back(address)
         self._pairs.forget(pair)
         if stranger:
             self._anywhere.give_back(name_key)
         self._familiar.add(pair)
         return value
+
+    async def confirm(self, request: Request, who: Identity, password: str) -> None:
+        """Raise `Forbidden` unless somebody signed in a few minutes ago, or gives the own password again."""
+        if await self.is_fresh(request):
+            return
+        if not await self.knows_password(request, who, password):
+            raise Forbidden(
+                translate("This is not your password. You signed in a while ago, so it is asked for again.")
+            )
+
+    async def is_fresh(self, request: Request) -> bool:
+        """Return True if the sign-in behind a request began a few minutes ago."""
+        return await self.accounts.is_fresh(request.cookies.get(cookie_name(request), ""))
+
+    async def knows_password(self, request: Request, who: Identity, password: str) -> bool:
+        """Return True if this is the password of whoever is signed in; failures count as those of sign-ins do."""
+        address = _address(request)
+        pair = f"{address} {who.name[:200]}"
+        self._addresses.take(address)
+        self._pairs.take(pair)
+        if await self.accounts.check_password(who.name, password) is None:
+            return False
+        self._addresses.give_back(address)
+        self._pairs.forget(pair)
+        return True
+
+    async def sign_in_anew(self, request: Request, name: str, next: str) -> Response:
+        """Return a redirect that signs somebody in who is known already, with a new cookie."""
+        return await self._signed_in(request, await self.accounts.sign_in(name), next)
 
     def router(self) -> APIRouter:
         """Return the routes that sign in and out: `/sign-in`, `/sign-in/link` and `/sign-out`."""
@@ -133,15 +160,16 @@ class Auth:
     async def _get_form(self, request: Request, next: str = "") -> Response:
         if await self.identify(request) is not None:
             return _to(request, next)
-        return _page(request, next=_local(next))
+        return _page(request, next=local_path(next))
 
     async def _post_form(self, request: Request) -> Response:
         fields: dict[str, str] = {}
+        choose_language(request)
         try:
             fields = await _fields(request)
             value = await self.sign_in(request, fields.get("name", ""), fields.get("password", ""))
         except AssentryError as error:
-            return _failed(request, error, fields.get("name", ""), _local(fields.get("next", "")))
+            return _failed(request, error, fields.get("name", ""), local_path(fields.get("next", "")))
         return await self._signed_in(request, value, fields.get("next", ""))
 
     async def _get_link(self, request: Request) -> Response:
@@ -152,13 +180,14 @@ class Auth:
         return render(request, "link.html")
 
     async def _post_link(self, request: Request) -> Response:
+        choose_language(request)
         try:
-            check_origin(request, self._origins)
+            check_origin(request, self.origins)
             _check_cookie_is_kept(request)
             code = (await _fields(request)).get("code", "").rpartition("#")[2].strip()
             value = await self.accounts.use_link(code)
             if value is None:
-                raise NotSignedIn("This link was used, or is too old. Sign in, or get a new link.")
+                raise NotSignedIn(translate("This link was used, or is too old. Sign in, or get a new link."))
         except AssentryError as error:
             return _failed(request, error)
         return await self._signed_in(request, value, "")
@@ -176,7 +205,7 @@ class Auth:
                 await self.accounts.sign_out(request.cookies.get(name, ""))
         except Forbidden as error:
             return _failed(request, error)
-        response = RedirectResponse(f"{_root(request)}/sign-in", 303, {"Cache-Control": "no-store"})
+        response = RedirectResponse(f"{root_of(request)}/sign-in", 303, {"Cache-Control": "no-store"})
         response.delete_cookie(name, path="/", secure=is_secure(request), httponly=True, samesite="lax")
         return response
 
@@ -232,17 +261,13 @@ def _failed(request: Request, error: AssentryError, name: str = "", next: str = 
 
 
 def _to(request: Request, next: str) -> Response:
-    return RedirectResponse(_local(next) or f"{_root(request)}/", 303, {"Cache-Control": "no-store"})
+    return RedirectResponse(local_path(next) or f"{root_of(request)}/", 303, {"Cache-Control": "no-store"})
 
 
-def _root(request: Request) -> str:
+def root_of(request: Request) -> str:
+    """Return the prefix of the inbox's paths."""
     root: str = request.scope.get("root_path", "")
     return root
-
-
-def _local(path: str) -> str:
-    """Return a path on this host; empty text for any other address."""
-    return path if LOCAL.fullmatch(path) else ""
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..core.facts import COPIED_REPLY, GIVEN_REPLY
+from ..approval.foreign_call import OUTSIDE
+from ..core.facts import COPIED_REPLY, GIVEN_REPLY, OUTSIDE_REPLY
 from ..core.transcript import NOTE, content_text, is_given
+from ..store.calls import FAILURE
 from ..store.record import Entry, Question, RunRecord
 from .headline import in_signature_order
+from .language import local_number, translate
 from .permissions import JournalView
 
 LONGEST_LINE = 4000
@@ -85,10 +88,11 @@ def excerpt_of(entries: list[Entry], question: Question) -> Excerpt:
         elif kind == "said":
             made.lines += _said(fact)
         elif kind in PROPOSING:
-            made.lines += [_line("Agent", text, "agent") for text in _words(fact)]
+            made.lines += [_line(translate("Agent"), text, "agent") for text in _words(fact)]
             made.lines += [_call(calls[id]) for id in _proposed(fact)]
         elif kind == "handedoff":
-            made.lines.append(ExcerptLine("Handoff", f"{fact.get('name') or fact.get('to')} took over"))
+            taken = translate("{agent} took over", agent=fact.get("name") or fact.get("to"))
+            made.lines.append(ExcerptLine(translate("Handoff"), taken))
     made.is_cut = made.is_cut or len(made.lines) > MOST_EXCERPT_LINES
     made.lines = made.lines[-MOST_EXCERPT_LINES:]
     return made
@@ -99,7 +103,8 @@ class CallSoFar(Struct):
 
     tool: str
     arguments: str
-    tag: str = "waits too"
+    tag: str | None = None
+    """The outcome of the call; None while it waits."""
     told: str | None = None
     """The text that the model gets of the call's end."""
     in_doubt: bool = False
@@ -147,14 +152,14 @@ def _note(call: CallSoFar, fact: FactJSON) -> None:
         call.arguments = _text(fact["args"])
     if kind == "approved" and not call.in_doubt:
         call.tool = str(fact.get("tool") or call.tool)
-        call.tag = _allowed(by, "edited" if _is_edit(fact) else "approved")
+        call.tag = _allowed(by, edited=_is_edit(fact))
     elif kind == "refused":
-        call.tag = "rejected" if by == "rule" else f"rejected by {by}"
+        call.tag = translate("rejected") if by == "rule" else translate("rejected by {who}", who=by)
         call.told = fact.get("message")
     elif kind == "told":
         call.told = str(fact.get("text") or call.told or "")
     elif kind in ("finished", "handedoff", "concluded"):
-        call.tag = "" if call.tag == "waits too" else call.tag
+        call.tag = call.tag or ""
         call.told = _text(fact["output"]) if "output" in fact else str(fact.get("name") or fact.get("to") or "")
 
 
@@ -164,11 +169,16 @@ def _is_edit(fact: FactJSON) -> bool:
 
 def _said(fact: FactJSON) -> list[ExcerptLine]:
     items, by = fact.get("items"), str(fact.get("by", "user"))
-    named = {"user": "User", "assistant": "Agent", "system": "System", "developer": "Developer"}
+    named = {
+        "user": translate("User"),
+        "assistant": translate("Agent"),
+        "system": translate("System"),
+        "developer": translate("Developer"),
+    }
     made = []
     for item in items if isinstance(items, list) else [{"role": by, "content": items}]:
         role = str(item.get("role") or "") if isinstance(item, dict) else ""
-        who = by if role == "user" and by != "user" else named.get(role, role or "Given")
+        who = by if role == "user" and by != "user" else named.get(role, role or translate("Given"))
         given = {name: each for name, each in item.items() if name != NOTE} if isinstance(item, dict) else item
         made.append(_line(who, _message(item) or _text(given), "user" if role == "user" else "said"))
     return made
@@ -188,15 +198,24 @@ def _line(who: str, text: str, kind: str = "said", tag: str = "") -> ExcerptLine
 
 def _call(call: CallSoFar) -> ExcerptLine:
     given = call.arguments
-    short = given if len(given) <= 300 else f"{given[:300]}… ({len(given):,} characters)"
-    return _line(call.tool, short if call.told is None else f"{short} → {call.told}", "call", call.tag)
+    short = given
+    if len(given) > 300:
+        short = translate("{start}… ({n} characters)", start=given[:300], n=local_number(len(given)))
+    return _line(
+        call.tool,
+        short if call.told is None else f"{short} → {call.told}",
+        "call",
+        translate("waits too") if call.tag is None else call.tag,
+    )
 
 
-def _allowed(by: str, how: str) -> str:
+def _allowed(by: str, *, edited: bool) -> str:
     """Return who let a call pass."""
     if by == "rule":
-        return "allowed by rule"
-    return "allowed by a grant" if by.startswith("grant:") else f"{how} by {by}"
+        return translate("allowed by rule")
+    if by.startswith("grant:"):
+        return translate("allowed by a grant")
+    return translate("edited by {who}", who=by) if edited else translate("approved by {who}", who=by)
 
 
 # -- the timeline -------------------------------------------------------------------------------
@@ -252,7 +271,9 @@ def timeline(
             fact = {**fact, "args": in_signature_order(fact["args"], orders.get(key, ()))}
         tone, code, text, detail = _WORDS.get(kind, _other)(fact, tool)
         if kind == "finished" and key in runs:
-            text, detail = f"{text}{runs[key].took}", " · ".join(filter(None, (runs[key].allowed, detail)))
+            took = runs[key].took
+            text = translate("ran in {time}", time=took) if took and not fact.get("error") else text
+            detail = " · ".join(filter(None, (runs[key].allowed, detail)))
         link = str(fact.get("id", "")) if kind == "asked" else ""
         depth = len(fact.get("path") or ())
         made.append(Moment(entry.seq, entry.at, text, code, _short(detail), tone, link, depth))
@@ -286,6 +307,7 @@ class FinishedCall(Struct):
 
     allowed: str = ""
     took: str = ""
+    """The time that it took; empty if it is not known."""
 
 
 def _path(fact: FactJSON) -> tuple[str, ...]:
@@ -312,10 +334,10 @@ def _ran(facts: list[FactJSON]) -> dict[CallKey, FinishedCall]:
         if kind == "started":
             began.setdefault(key, []).append(int(fact.get("at") or 0))
         elif kind == "approved" and _is_automatic(fact):
-            allowed[key] = _allowed(str(fact["by"]), "approved")
+            allowed[key] = _allowed(str(fact["by"]), edited=False)
         elif kind == "finished" and fact.get("by", "tool") == "tool" and len(began.get(key, ())) == 1:
             took = int(fact.get("at") or 0) - began[key][0]
-            made[key] = FinishedCall(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
+            made[key] = FinishedCall(allowed.get(key, ""), _seconds(took) if fact.get("at") else "")
     return made
 
 
@@ -328,7 +350,11 @@ def _seconds(milliseconds: int) -> str:
 
 
 def _short(text: str, limit: int = 600) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters; the journal has all of them)"
+    if len(text) <= limit:
+        return text
+    return translate(
+        "{start}… ({n} characters; the journal has all of them)", start=text[:limit], n=local_number(len(text))
+    )
 
 
 def _text(value: Any) -> str:
@@ -345,17 +371,26 @@ def _other(fact: FactJSON, tool: str) -> Words:
 
 
 def _began(fact: FactJSON, tool: str) -> Words:
-    by = f" for {fact['by']}" if fact.get("by") else ""
-    forked = f", forked from {fact['forked']}" if fact.get("forked") else ""
-    return "ok", "", f"{fact.get('agent', 'An agent')} began{by}{forked}", ""
+    agent = fact.get("agent") or translate("An agent")
+    began = translate("{agent} began", agent=agent)
+    if fact.get("by") and fact["by"] != agent:
+        began = translate("{agent} began for {who}", agent=agent, who=fact["by"])
+    if fact.get("forked"):
+        began = translate("{agent} began, forked from {run}", agent=agent, run=fact["forked"])
+    return "ok", "", began, ""
 
 
 def _heard(fact: FactJSON, tool: str) -> Words:
     items = fact.get("items")
     words = items if isinstance(items, str) else " ".join(_message(each) for each in items or ())
     brought = isinstance(items, list) and any(isinstance(each, dict) and not is_given(each) for each in items)
-    by = str(fact.get("by", "user")).capitalize()
-    return "ok", "", f"{by} brought an earlier conversation" if brought else f"{by} wrote", words
+    by = str(fact.get("by", "user"))
+    who = translate("User") if by == "user" else by.capitalize()
+    if brought:
+        return "ok", "", translate("{who} brought an earlier conversation", who=who), words
+    if by == OUTSIDE:
+        return "bad", "", translate("A report was refused"), words
+    return "ok", "", translate("{who} wrote", who=who), words
 
 
 def _message(item: Any) -> str:
@@ -363,67 +398,121 @@ def _message(item: Any) -> str:
 
 
 def _replied(fact: FactJSON, tool: str) -> Words:
-    calls = [tool for tool, _ in _proposed(fact).values()]
-    who = {COPIED_REPLY: "The fork", GIVEN_REPLY: "The program"}.get(str(fact.get("note")), "The model")
-    text = f"{who} proposed {', '.join(calls)}" if calls else f"{who} answered"
+    calls = ", ".join(tool for tool, _ in _proposed(fact).values())
+    note = str(fact.get("note"))
+    if note == COPIED_REPLY:
+        text = translate("The fork proposed {calls}", calls=calls) if calls else translate("The fork answered")
+    elif note in (GIVEN_REPLY, OUTSIDE_REPLY):
+        text = translate("The program proposed {calls}", calls=calls) if calls else translate("The program answered")
+    else:
+        text = translate("The model proposed {calls}", calls=calls) if calls else translate("The model answered")
     return "ok", "", text, " ".join(_words(fact))
 
 
 def _asked(fact: FactJSON, tool: str) -> Words:
-    kinds = {"input": "asks for input", "doubt": "is in doubt"}
-    text = kinds.get(str(fact.get("kind", "")), "waits for a person")
-    return (
-        "wait",
-        tool,
-        text,
-        f"{fact.get('why') or 'Every call needs approval.'} · digest {str(fact.get('digest'))[:8]}…",
-    )
+    kinds = {"input": translate("asks for input"), "doubt": translate("is in doubt")}
+    text = kinds.get(str(fact.get("kind", "")), translate("waits for a person"))
+    why = fact.get("why") or translate("Every call needs approval.")
+    return "wait", tool, text, f"{why} · {translate('digest {digest}', digest=str(fact.get('digest'))[:8] + '…')}"
+
+
+def _terms(fact: FactJSON) -> str:
+    """Return the terms of the standing grant that decided, if one did."""
+    terms, grant = fact.get("terms"), str(fact.get("by", ""))[6:]
+    return "" if terms is None else translate("grant {id} over all runs: {terms}", id=grant, terms=_text(terms))
 
 
 def _approved(fact: FactJSON, tool: str) -> Words:
-    edited = _is_edit(fact)
-    runs = f"{fact.get('tool') or ''} {_text(fact.get('args') or '')}".strip() if edited else ""
-    how = "edited and approved" if edited else "approved"
-    detail = " · ".join(filter(None, (f"It runs with {runs}" if runs else "", str(fact.get("why") or ""))))
-    return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", detail
+    edited, by = _is_edit(fact), str(fact.get("by", ""))
+    what = f"{fact.get('tool') or ''} {_text(fact.get('args') or '')}".strip() if edited else ""
+    if by == "rule":
+        text = translate("was allowed by rule")
+    elif by.startswith("grant:"):
+        text = translate("was allowed by a grant")
+    elif edited:
+        text = translate("was edited and approved by {who}", who=by)
+    else:
+        text = translate("was approved by {who}", who=by)
+    runs = translate("It runs with {what}", what=what) if what else ""
+    return "ok", tool, text, " · ".join(filter(None, (runs, str(fact.get("why") or ""), _terms(fact))))
 
 
 def _refused(fact: FactJSON, tool: str) -> Words:
-    return "bad", tool, f"was rejected by {fact.get('by')}", str(fact.get("message") or fact.get("why") or "")
+    why = str(fact.get("message") or fact.get("why") or "")
+    detail = " · ".join(filter(None, (why, _terms(fact))))
+    return "bad", tool, translate("was rejected by {who}", who=fact.get("by")), detail
 
 
 def _finished(fact: FactJSON, tool: str) -> Words:
     by = str(fact.get("by", "tool"))
     if fact.get("error"):
-        return "bad", tool, "failed", str(fact["error"])
-    return "ok", tool, "ran" if by == "tool" else f"was answered by {by}", _text(fact.get("output"))
+        told = _text(fact.get("output")) if fact["error"] == FAILURE else str(fact["error"])
+        return "bad", tool, translate("failed"), told
+    text = translate("ran") if by == "tool" else translate("was answered by {who}", who=by)
+    return "ok", tool, text, _text(fact.get("output"))
+
+
+def _guarded(fact: FactJSON, tool: str) -> Words:
+    tripped = bool(fact.get("tripped"))
+    text = translate("stopped it") if tripped else translate("had no objection")
+    return "bad" if tripped else "ok", str(fact.get("name")), text, str(fact.get("message") or "")
 
 
 _WORDS: dict[str, Callable[[FactJSON, str], Words]] = {
     "began": _began,
     "said": _heard,
     "replied": _replied,
-    "proposed": lambda fact, tool: ("ok", "", "The output was proposed", _text(fact.get("args"))),
+    "proposed": lambda fact, tool: ("ok", "", translate("The output was proposed"), _text(fact.get("args"))),
     "asked": _asked,
     "approved": _approved,
     "refused": _refused,
-    "answered": lambda fact, tool: ("ok", tool, f"was answered by {fact.get('by')}", _text(fact.get("value"))),
-    "started": lambda fact, tool: ("", tool, "started", ""),
-    "finished": _finished,
-    "left": lambda fact, tool: ("bad", tool, "stopped without a result", ""),
-    "witnessed": lambda fact, tool: ("bad", tool, "gave a result too late to count", _text(fact.get("output"))),
-    "handedoff": lambda fact, tool: ("ok", "", f"{fact.get('name') or fact.get('to')} took over", ""),
-    "concluded": lambda fact, tool: ("ok", "", "The run is done", _text(fact["output"]) if "output" in fact else ""),
-    "granted": lambda fact, tool: ("ok", str(fact.get("tool")), f"has a grant from {fact.get('by')}", ""),
-    "revoked": lambda fact, tool: ("bad", "", f"{fact.get('by')} revoked a grant", ""),
-    "cancelled": lambda fact, tool: ("bad", "", f"{fact.get('by')} cancelled the run", str(fact.get("why") or "")),
-    "resumed": lambda fact, tool: ("ok", "", f"{fact.get('by')} resumed the run", ""),
-    "switched": lambda fact, tool: ("ok", "", "The run went on live" if fact.get("live") else "It went on as text", ""),
-    "closed": lambda fact, tool: ("bad", "", "The run ended without an output", str(fact.get("why") or "")),
-    "guarded": lambda fact, tool: (
-        "bad" if fact.get("tripped") else "ok",
-        str(fact.get("name")),
-        "stopped it" if fact.get("tripped") else "had no objection",
-        str(fact.get("message") or ""),
+    "answered": lambda fact, tool: (
+        "ok",
+        tool,
+        translate("was answered by {who}", who=fact.get("by")),
+        _text(fact.get("value")),
     ),
+    "started": lambda fact, tool: ("", tool, translate("started"), ""),
+    "finished": _finished,
+    "left": lambda fact, tool: ("bad", tool, translate("stopped without a result"), ""),
+    "witnessed": lambda fact, tool: (
+        "bad",
+        tool,
+        translate("gave a result too late to count"),
+        _text(fact.get("output")),
+    ),
+    "handedoff": lambda fact, tool: (
+        "ok",
+        "",
+        translate("{agent} took over", agent=fact.get("name") or fact.get("to")),
+        "",
+    ),
+    "concluded": lambda fact, tool: (
+        "ok",
+        "",
+        translate("The run is done"),
+        _text(fact["output"]) if "output" in fact else "",
+    ),
+    "granted": lambda fact, tool: (
+        "ok",
+        str(fact.get("tool")),
+        translate("has a grant from {who}", who=fact.get("by")),
+        "",
+    ),
+    "revoked": lambda fact, tool: ("bad", "", translate("{who} revoked a grant", who=fact.get("by")), ""),
+    "cancelled": lambda fact, tool: (
+        "bad",
+        "",
+        translate("{who} cancelled the run", who=fact.get("by")),
+        str(fact.get("why") or ""),
+    ),
+    "resumed": lambda fact, tool: ("ok", "", translate("{who} resumed the run", who=fact.get("by")), ""),
+    "switched": lambda fact, tool: (
+        "ok",
+        "",
+        translate("The run went on live") if fact.get("live") else translate("It went on as text"),
+        "",
+    ),
+    "closed": lambda fact, tool: ("bad", "", translate("The run ended without an output"), str(fact.get("why") or "")),
+    "guarded": _guarded,
 }

@@ -41,17 +41,30 @@ async def check_csrf(request: Request, identity: Identity, *, forms: bool = True
 
 
 def check_origin(request: Request, origins: Collection[str] = ()) -> None:
-    """Raise `Forbidden` if the browser says that the request comes from another site."""
+    """Raise `Forbidden` if the browser says that the request comes from another site.
+
+    A browser compares the page's origin with the address that it sends to, which a proxy may not pass on. Only older
+    browsers leave `Sec-Fetch-Site` out; then the origin is compared with the Host header.
+    """
     origin = request.headers.get("origin")
     if origin is not None and origin in origins:
         return
-    if request.headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site"):
+    site = request.headers.get("sec-fetch-site")
+    if site == "same-origin":
+        return
+    if site in ("cross-site", "same-site"):
         raise Forbidden("This request comes from a page of another site.")
     if origin is not None and not _is_own(origin, request):
         raise Forbidden(
             f"This request comes from {origin[:200]}, not from this inbox. Behind a proxy, have the proxy pass on the "
-            "Host header."
+            "Host header with its port: in nginx, `proxy_set_header Host $http_host`."
         )
+
+
+def origin_of(address: str) -> str:
+    """Return the origin of an address, as a browser sends it."""
+    parts = urlsplit(address.lower())
+    return f"{parts.scheme}://{parts.netloc}".removesuffix(f":{PORTS.get(parts.scheme)}")
 
 
 def _is_own(origin: str, request: Request) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.terms import GrantTerms
@@ -18,27 +19,33 @@ from ..store.record import Question
 from . import api
 from .bounds import is_too_long, refusal_of
 from .difference import ChangedLine
-from .forms import ABSENT, Field, SchemaForm, apply_button
+from .edit_preview import EditEffect, effect_of_edit, pending_effect, proposed_effect
+from .forms import ABSENT, Field, SchemaForm, apply_button, in_author_order, problem_at_field
+from .grant_steps import ALL_RUNS, grant_context, standing_terms_in, terms_of
 from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
 from .json_values import TooLong, WrittenNumber, read_json, write_json
+from .language import translate
+from .looking import looked_for, opened_at
 from .page_parts import (
     PageContext,
     answer_fields,
     answer_schema_of,
     conflict,
+    find_context,
     question_context,
     question_url,
     whole_page,
 )
 from .templating import render
-from .wording import compare_texts, terms_words, why_not
+from .wording import compare_texts, needs_second_act, why_not_theirs
 
-GRANT_ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
-"""The ends of a grant to choose from, in seconds."""
-STEPS = ("edit", "reject", "respond", "always", "again")
-NEEDS = {"edit": "edit", "reject": "reject", "respond": "respond", "always": "approve", "again": "approve"}
+STEPS = ("approve", "edit", "reject", "respond", "always", "again")
+NEEDS = {**{step: step for step in STEPS[:4]}, "always": "approve", "again": "approve"}
 """The verdict that a question must allow for each step."""
+
+OWN_FIELDS = ("csrf", "digest", "opened", "held", "type", "note", "confirmed")
+"""The fields that the step of an approval has itself; it carries the others of the form that led there."""
 
 
 async def record_form_decision(
@@ -47,14 +54,18 @@ async def record_form_decision(
     who: Identity,
     id: str,
     decision: Decision,
-    digest: str,
+    sent: dict[str, str],
     grant: GrantTerms | None,
 ) -> None:
     """Record a decision of the signed-in person on what the form showed, as the API does."""
     who.need("decide")
     if grant is not None:
         who.need("grant")
-    await api.record_decision(request.app.state.inbox, who, await pages.store.question(id), decision, digest, grant)
+    question, digest, looked = await pages.store.question(id), sent.get("digest", ""), looked_for(sent, pages.now())
+    standing = await standing_terms_in(pages, who, question, sent)
+    await api.record_decision(request.app.state.inbox, who, question, decision, digest, grant, looked)
+    if standing is not None:
+        await pages.store.give_standing_grant(id, by=who.decider(), terms=standing)
     pages.presence.gone(id, who.name)
 
 
@@ -68,7 +79,16 @@ async def tool_form(pages: PageContext, question: Question) -> SchemaForm | None
     shape = (snapshot.shape or snapshot.schema) if snapshot is not None else None
     if snapshot is None or not shape or not isinstance(shape.get("properties"), dict):
         return None
-    return SchemaForm({**shape, "properties": in_signature_order(shape["properties"], snapshot.parameters)})
+    ordered = in_author_order(shape, snapshot.schema)
+    schema = {**ordered, "properties": in_signature_order(ordered["properties"], snapshot.parameters)}
+    return SchemaForm(schema, _read_or_none(question.arguments))
+
+
+def _read_or_none(text: str) -> Any:
+    try:
+        return read_json(text)
+    except ValueError:
+        return None
 
 
 class EditDraft(Struct):
@@ -79,6 +99,8 @@ class EditDraft(Struct):
     """The arguments as JSON text."""
     changes: list[ChangedLine]
     problem: str = ""
+    problems: dict[str, str] = {}
+    """The reason why a field does not fit, by the field's JSON pointer."""
     ready: bool = False
     """True if the arguments fit and differ, so that the edit can be sent."""
     count: int = 0
@@ -96,20 +118,27 @@ async def draft_of(pages: PageContext, question: Question, sent: dict[str, str] 
             value = read_json(sent["json"])
         elif form is not None:
             value, problems = form.read(sent)
-            value = apply_button(value, form, act)
+            value = apply_button({} if value is ABSENT else value, form, act)
         else:
-            raise ValueError("there is no form of this tool; write JSON")
+            raise ValueError(translate("there is no form of this tool; write JSON"))
     except TooLong as error:
-        why = f"These arguments cannot be edited here: {error}. Reject them with a message, or use Store.decide."
+        why = translate(
+            "These arguments cannot be edited here: {problem}. Reject them with a message, or use Store.decide.",
+            problem=error,
+        )
         return EditDraft(None, question.arguments, [], why)
     except ValueError as error:
         text = (sent or {}).get("json", question.arguments)
-        return EditDraft(None, text, [], f"This is not JSON: {error}.")
+        return EditDraft(None, text, [], translate("This is not JSON: {problem}.", problem=error))
     as_json = form is None or not isinstance(value, dict) or act == "json" or ("json" in (sent or {}) and act != "form")
     made = EditDraft(None if as_json or form is None else form.fields(value, problems), "", [])
-    made.problem, runs = await _check_arguments(pages, question, write_json(value))
+    made.problem, reason, runs = await _check_arguments(pages, question, write_json(value))
+    if reason and not problems and made.field is not None and form is not None:
+        problems = problem_at_field(made.field, reason)
+        made.field = form.fields(value, problems)
+    made.problems = problems
     if problems:
-        made.problem = "Some values do not fit yet."
+        made.problem = translate("Some values do not fit yet.")
     whole = value if made.problem or runs is None else as_it_runs(value, read_json(canonical(runs).decode()))
     made.text = write_json(whole, 2)
     made.changes = compare_texts(question.arguments, made.text, order_of(question))
@@ -141,21 +170,22 @@ def _count(before: str, value: Any) -> int:
     return sum(old.get(name, ABSENT) != value.get(name, ABSENT) for name in {**old, **value})
 
 
-async def _check_arguments(pages: PageContext, question: Question, text: str) -> tuple[str, dict[str, Any] | None]:
-    """Return why arguments do not fit the tool, or "", and the arguments that would run, if they are known."""
+async def _check_arguments(pages: PageContext, question: Question, text: str) -> tuple[str, str, dict[str, Any] | None]:
+    """Return why arguments do not fit, or "", the tool's own reason, and the arguments that would run, if known."""
     if is_too_long(text):
-        return refusal_of("This edit"), None
+        return refusal_of("This edit"), "", None
     try:
         args = parse_object(text)
         kept = await pages.store.definition(question.definition) if question.definition is not None else None
         if kept is None:
-            return "", args
+            return "", "", args
         tool = ToolSnapshot.read(kept)
         runs = tool.canonical(args)
         tool.bind(runs)
     except (BadJSON, InvalidArguments, UnreadableState) as error:
-        return f"The arguments do not fit {question.tool}: {error}.", None
-    return "", runs
+        said = translate("The arguments do not fit {tool}: {problem}.", tool=question.tool, problem=error)
+        return said, str(error), None
+    return "", "", runs
 
 
 def add_deciding(made: APIRouter, pages: PageContext) -> None:
@@ -187,7 +217,24 @@ def add_deciding(made: APIRouter, pages: PageContext) -> None:
     async def decision(request: Request, id: str) -> Response:
         who, sent = await pages.sent(request)
         given, grant = _decision(sent, pages.now())
+        if type(given) is Approve and sent.get("confirmed") != "1" and await _needs_confirmation(pages, id, sent):
+            return await _step(pages, request, who, id, "approve", sent)
+        if isinstance(given, Edit) and not sent.get("read") and await _must_read(pages, id, sent):
+            unread = InvalidDecision(translate("Say that you have read the warning. Nothing was recorded yet."))
+            return await _again(pages, request, who, id, given, {**sent, "do": "form"}, unread)
         return await _record(pages, request, who, id, given, sent, grant)
+
+
+async def _needs_confirmation(pages: PageContext, id: str, sent: dict[str, str]) -> bool:
+    """Return True if an approval must be confirmed first. One of something else is refused as it is."""
+    question = await pages.store.question(id)
+    return question.verdict is None and question.digest == sent.get("digest") and needs_second_act(question)
+
+
+async def _must_read(pages: PageContext, id: str, sent: dict[str, str]) -> bool:
+    """Return True if whoever sends an edit must say that the warning was read: the form warned, or it is risky."""
+    question = await pages.store.question(id)
+    return question.verdict is None and bool(sent.get("warned") or question.risk == "high")
 
 
 async def _record(
@@ -201,7 +248,7 @@ async def _record(
 ) -> Response:
     """Record a decision and return to the question, or say who was first or what has changed."""
     try:
-        await record_form_decision(pages, request, who, id, given, sent.get("digest", ""), grant)
+        await record_form_decision(pages, request, who, id, given, sent, grant)
     except (Forbidden, NotFound):
         raise
     except InvalidDecision as error:
@@ -246,23 +293,42 @@ async def _step(
     whole, context = await question_context(pages, request, who, id)
     if context["why_not"]:
         raise Forbidden(context["why_not"])
-    if whole.verdict is not None:
+    if whole.verdict is not None or (context["expired"] and step != "reject"):
         return await whole_page(pages, request, who, whole, context, status=409 if sent is not None else 200)
     if NEEDS[step] not in whole.allowed:
         raise InvalidDecision(f"This question cannot be answered like that; it allows: {', '.join(whole.allowed)}.")
     context |= {"step": step, "sent": sent or {}, "problem": problem, "section": "questions"}
-    if (sent or {}).get("do") != "live":
+    context["opened"] = opened_at({**request.query_params, **(sent or {})}, pages.now())
+    if (sent or {}).get("do") not in ("live", "preview"):
         context["waiting"] = await pages.waiting()
+    part = (sent or {}).get("do") in ("live", "preview")
+    if not part:
+        context["talk"], _ = await find_context(pages, who, whole, context["question"])
     if step == "edit":
-        context["draft"] = await draft_of(pages, context["question"], sent)
-        if sent is not None and sent.get("do") == "live":
+        context["draft"] = draft = await draft_of(pages, context["question"], sent)
+        context["effect"] = await _effect(pages, who, context["question"], draft, (sent or {}).get("do", ""))
+        if part:
             return render(request, "review.html", who=who, **context)
     elif step == "respond":
         context["answer"] = _answer(whole, sent)
+    elif step == "approve":
+        context["carried"] = {name: value for name, value in (sent or {}).items() if name not in OWN_FIELDS}
     elif step == "always":
         who.need("grant")
-        context |= _terms(pages, context["question"], sent)
+        context |= await grant_context(pages, context["question"], sent)
     return render(request, f"{step}.html", status=status, who=who, **context)
+
+
+async def _effect(pages: PageContext, who: Identity, question: Question, draft: EditDraft, act: str) -> EditEffect:
+    """Return the effect of a draft. A worker is asked if the person wants to see it, and not while the form is filled.
+
+    Arguments that do not fit, or that are as proposed, are previewed by nobody.
+    """
+    if not draft.ready:
+        return replace(proposed_effect(question), is_edit=not draft.problem)
+    if act in ("review", "preview"):
+        return await effect_of_edit(pages.store, question, draft.text, who.name)
+    return pending_effect(question, draft.text)
 
 
 def _answer(question: Question, sent: dict[str, str] | None) -> Field:
@@ -276,7 +342,7 @@ def _answer(question: Question, sent: dict[str, str] | None) -> Field:
 async def _respond(pages: PageContext, request: Request, who: Identity, id: str, sent: dict[str, str]) -> Response:
     """Record an answer; a button of the form returns the form instead."""
     question = await pages.store.question(id)
-    if reason := why_not(question, who):
+    if reason := why_not_theirs(question, who):
         raise Forbidden(reason)
     form = SchemaForm(answer_schema_of(question))
     value, problems = form.read(sent)
@@ -303,7 +369,8 @@ def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | No
     note = sent.get("note", "").strip().replace("\r\n", "\n") or None
     match sent.get("type"):
         case "approve":
-            return Approve(note), terms_of(sent, now) if sent.get("grant") else None
+            of_run = sent.get("grant") and sent.get("runs") != ALL_RUNS
+            return Approve(note), terms_of(sent, now) if of_run else None
         case "reject":
             return Reject(sent.get("message", "").strip().replace("\r\n", "\n") or None), None
         case "edit":
@@ -314,50 +381,3 @@ def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | No
             except BadJSON as error:
                 raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
     raise InvalidDecision("This form says neither approve, edit, reject nor answer.")
-
-
-def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
-    """Return the terms that a form gives, or raise `InvalidDecision`.
-
-    `until` is the end that was put in words, however long ago; `end` is one to choose, from now on.
-    """
-    uses = sent.get("uses", "").strip()
-    if uses and not (uses.isascii() and uses.isdecimal() and len(uses) <= 7 and 0 < int(uses) <= 1_000_000):
-        raise InvalidDecision("The number of times is a whole number from 1 to 1,000,000, or empty.")
-    if is_too_long(sent.get("pins", "")):
-        raise InvalidDecision(refusal_of("The list of pinned arguments"))
-    try:
-        pins = parse_object(sent["pins"]) if sent.get("pins") else None
-    except BadJSON as error:
-        raise InvalidDecision(f"The pinned arguments are not JSON: {error}.") from None
-    end = sent.get("end", "")
-    if end and end not in GRANT_ENDS:
-        raise InvalidDecision(f"A grant ends after an hour, a day, a week, or never; got {end!r:.40}.")
-    lasts = float(GRANT_ENDS[end]) if end else None
-    if until := sent.get("until", ""):
-        if not (until.isascii() and until.isdecimal() and len(until) <= 15):
-            raise InvalidDecision(f"The end of a grant is a time in milliseconds, got {until!r:.40}.")
-        lasts = (int(until) - now) / 1000
-        if lasts <= 0:
-            raise InvalidDecision("The time that was put in words is over; go back and see the terms in words again.")
-    return GrantTerms(int(uses) if uses else None, lasts, pins or None)
-
-
-def _terms(pages: PageContext, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
-    """Return the context of the step that gives a grant: the arguments to pin, and the terms in words."""
-    try:
-        value = read_json(arguments_in_order(question.arguments, order_of(question)))
-    except ValueError:
-        value = {}
-    args = value if isinstance(value, dict) else {}
-    if sent is None:
-        return {"args": args, "pinned": list(args), "uses": "5", "end": "day", "words": "", "pins": "", "until": ""}
-    pinned = [name for name in args if f"pin:{name}" in sent]
-    pins = write_json({name: args[name] for name in pinned}) if pinned else ""
-    now = pages.now()
-    terms = terms_of({**sent, "pins": pins, "until": ""}, now)
-    until = terms.until(now)
-    words = terms_words(question.tool, question.agent, {name: args[name] for name in pinned}, terms.max_uses, until)
-    form = {"args": args, "pinned": pinned, "uses": sent.get("uses", ""), "end": sent.get("end", "")}
-    shown = words if sent.get("do") == "review" else ""
-    return {**form, "words": shown, "pins": pins, "until": "" if until is None else until}

@@ -16,12 +16,13 @@ import httpx
 
 from ..errors import NotFound, StoreFailed, UnreadableState
 from ..ids import new_id
+from ..store.damage import damage_of
 from ..store.outbox import Message, Subject, Webhook
 from ..store.record import Question
 from ..store.store import Store
 from ..version import __version__
 from .headline import with_order
-from .webhooks import body_of, headers
+from .webhooks import body_of, check_base_url, headers
 
 log = logging.getLogger("assentry")
 
@@ -47,7 +48,8 @@ class Dispatcher:
 
     def __init__(self, store: Store, *, base_url: str | None = None, poll: float = 1.0, timeout: float = 10.0) -> None:
         self._store, self._outbox = store, store.outbox
-        self._base_url, self._poll, self._timeout = base_url, poll, min(timeout, HOLD / 2)
+        self._base_url = None if base_url is None else check_base_url(base_url)
+        self._poll, self._timeout = poll, min(timeout, HOLD / 2)
 
     async def run(self) -> None:
         """Send what is due, again and again, until cancelled."""
@@ -83,8 +85,9 @@ class Dispatcher:
         await self._store.open()
         subject = Subject("", "")
         message = Message(id=new_id("msg"), webhook=webhook.id, event="webhook.test", subject=subject, at=self._now())
+        body = body_of(message, None, self._base_url, webhook.format)
         async with self._client() as client:
-            return (await self._send(client, webhook, message, body_of(message, None, None)))[1]
+            return (await self._send(client, webhook, message, body))[1]
 
     def _client(self) -> httpx.AsyncClient:
         agent = {"user-agent": f"assentry/{__version__}"}
@@ -94,7 +97,7 @@ class Dispatcher:
         return int(self._store.clock() * 1000)
 
     async def _deliver(self, client: httpx.AsyncClient, hook: Webhook, message: Message) -> None:
-        body = body_of(message, await self._question(message), self._base_url)
+        body = body_of(message, await self._question(message), self._base_url, hook.format)
         status, problem = await self._send(client, hook, message, body)
         if problem is None:
             await self._outbox.done(message)
@@ -114,7 +117,10 @@ class Dispatcher:
         try:
             [question] = await with_order(self._store, [await self._store.question(message.subject.question)])
             return question
-        except (NotFound, UnreadableState):
+        except NotFound:
+            return None
+        except UnreadableState as error:
+            damage_of(self._store).note("question", str(error), self._now())
             return None
 
     async def _send(

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from ..core.hidden import PIECE, hidden_parts, odd_letters
 from ..definitions.preview import BREAKS
+from .language import local_number, translate
 
 MOST_MARKS = 2000
 """The most marked elements in one text. A text with more is shown with JSON escapes instead."""
@@ -50,11 +51,11 @@ SHORT_NAMES = {
     "\x7f": "delete",
 }
 UNNAMED = {"Co": "private", "Cs": "half of a character", "Cn": "unassigned"}
-_PLAIN = re.compile(r"[ -~\n\t]*\Z")
+_PLAIN = re.compile(r"[ -~\n\t\u2192]*\Z")  # the page writes an arrow between a call and its result
 
 
 def _is_plain(text: str) -> bool:
-    """Return True if a text has nothing but printable ASCII, line breaks and tabs."""
+    """Return True if a text has nothing but printable ASCII, arrows, line breaks and tabs."""
     return all(_PLAIN.match(text, n, n + PIECE) for n in range(0, len(text), PIECE))
 
 
@@ -84,8 +85,7 @@ def spell_out_hidden(text: object, *, lines: bool = False) -> Markup:
         return escape(words)
     parts = list(_some(words, lines=lines))
     if len(parts) > MOST_MARKS:
-        note = f"shown with escapes: it has more than {MOST_MARKS:,} hidden characters"
-        return Markup('<u class="ch">{}</u>{}').format(note, escaped(words))
+        return too_many_marks() + escaped(words)
     return Markup("").join([_marked(seen, run) for seen, run in parts])
 
 
@@ -96,6 +96,12 @@ def _some(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
             return
 
 
+def too_many_marks() -> Markup:
+    """Return the words before a text that is shown with escapes, as HTML."""
+    note = translate("shown with escapes: it has more than {n} hidden characters", n=local_number(MOST_MARKS))
+    return Markup('<u class="ch">{}</u>').format(note)
+
+
 def has_many_marks(text: str) -> bool:
     """Return True if a text has more hidden characters than are marked one by one."""
     return not _is_plain(text) and sum(1 for _ in _some(text, lines=True)) > MOST_MARKS
@@ -104,7 +110,7 @@ def has_many_marks(text: str) -> bool:
 def _marked(seen: str, run: str) -> Markup:
     if not run:
         return escape(seen)
-    times = f" ×{len(run):,}" if len(run) > 1 else ""
+    times = f" ×{local_number(len(run))}" if len(run) > 1 else ""
     return Markup('{}<u class="ch">{}{}</u>').format(seen, character_name(run[0]), times)
 
 

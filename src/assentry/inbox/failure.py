@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
+from .language import choose_language, translate
 from .problem import handle, headers_of, known_of, problem_of
 from .templating import render
 
 FOR_PROGRAMS = ("/api", "/metrics", "/openapi.json", "/health")
 """The beginnings of the paths whose errors are problems for everybody."""
-PAGE_WORDS: dict[int, tuple[str, str]] = {
-    400: ("This cannot be done", ""),
-    401: ("Sign in first", ""),
-    403: ("This is not yours to decide", ""),
-    404: ("There is nothing here", "The address may be mistyped, or what was here is gone."),
-    405: ("There is nothing here", "This address takes a form, and cannot be opened by itself."),
-    409: ("Something changed meanwhile", ""),
-    413: ("This is too large", ""),
-    414: ("This address is too long", ""),
-    422: ("This does not fit", ""),
-    429: ("Too many attempts", ""),
-    502: ("The store cannot be reached", ""),
-}
-"""The heading and the words of an error's page; empty words for the error's own."""
-BROKEN = ("Something went wrong", "")
+
+
+def page_words(status: int) -> tuple[str, str]:
+    """Return the heading and the words of an error's page; empty words for the error's own."""
+    heading, words = {
+        400: (translate("This cannot be done"), ""),
+        401: (translate("Sign in first"), ""),
+        403: (translate("This is not yours to decide"), ""),
+        404: (translate("There is nothing here"), translate("The address may be mistyped, or what was here is gone.")),
+        405: (
+            translate("There is nothing here"),
+            translate("This address takes a form, and cannot be opened by itself."),
+        ),
+        409: (translate("Something changed meanwhile"), ""),
+        413: (translate("This is too large"), ""),
+        414: (translate("This address is too long"), ""),
+        422: (translate("This does not fit"), ""),
+        429: (translate("Too many attempts"), ""),
+        502: (translate("The store cannot be reached"), ""),
+    }.get(status, ("", ""))
+    other = translate("Something went wrong") if status >= 500 else translate("This cannot be done")
+    return heading or other, words
 
 
 def wants_page(request: Request) -> bool:
@@ -41,7 +49,8 @@ def failure_page(request: Request, error: Exception) -> Response:
     """Return the page of an error."""
     problem = problem_of(error, request)  # logs errors of the server
     who = getattr(request.state, "who", None) or getattr(request.state, "identity", None)
-    heading, words = PAGE_WORDS.get(problem.status, BROKEN if problem.status >= 500 else ("This cannot be done", ""))
+    choose_language(request)
+    heading, words = page_words(problem.status)
     if problem.status >= 500:  # an error of the server says nothing of its inside, but whether it changed something
         words = known_of(error)
     if problem.status == 404 and problem.type != "about:blank":

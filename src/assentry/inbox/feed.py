@@ -39,8 +39,8 @@ class Viewer:
         self.dropped = False
 
     def wants(self, news: News) -> bool:
-        """Return True if the viewer wants this news."""
-        return self.run is None or news.run == self.run
+        """Return True if the viewer wants this news; news of stops are for everybody."""
+        return self.run is None or news.run in (self.run, "")
 
 
 class Feed(StoreWatch[Viewer]):

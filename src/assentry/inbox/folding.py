@@ -12,7 +12,9 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from ..definitions.preview import diff_lines, split_lines
-from .escaping import MOST_MARKS, escaped, has_many_marks, spell_out_hidden
+from .difference import ChangedLine
+from .escaping import escaped, has_many_marks, spell_out_hidden, too_many_marks
+from .language import local_number, translate, translate_count
 
 ROWS = 30
 """The rows of a text that are shown at once."""
@@ -24,6 +26,8 @@ BLANK = 3
 """The fewest blank lines in a row that are folded."""
 
 
+SIGNS = {"+": "+ ", "-": "- ", "@": "⋯ "}
+"""The signs of the lines of a difference."""
 MOST_ROWS = 2000
 """The rows that are laid out one by one. What follows is one text, with its signs."""
 
@@ -36,6 +40,8 @@ class PageRow(Struct, frozen=True):
     """The class of the row: "a" for added, "d" for removed, "h" for a head."""
     sign: str = ""
     """A mark before the text that is not part of it."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """The places in the text that are marked: the words in which a line differs from another."""
 
     @property
     def is_blank(self) -> bool:
@@ -68,10 +74,11 @@ def folded_diff(text: str) -> Markup:
     return _folded(rows, lines[MOST_ROWS:], has_many_marks(text))
 
 
-def folded_changes(changes: Iterable[tuple[str, str]]) -> Markup:
-    """Return the signs and texts of a difference as HTML, row by row."""
+def folded_changes(changes: Iterable[ChangedLine]) -> Markup:
+    """Return a difference as HTML, row by row, with its changed words marked."""
     kinds = {"+": "a", "-": "d", "@": "h"}
-    return _folded_rows([PageRow(text, kinds.get(sign, ""), f"{sign} ") for sign, text in changes])
+    rows = [PageRow(line.text, kinds.get(line.sign, ""), SIGNS.get(line.sign, "  "), line.marks) for line in changes]
+    return _folded_rows(rows)
 
 
 def folded_commands(commands: Iterable[str]) -> Markup:
@@ -94,8 +101,7 @@ def _folded(rows: list[PageRow], far: list[str], many: bool) -> Markup:
     """Return rows, and the lines that follow them, as HTML; with `many` hidden characters, as JSON escapes."""
     pieces, made = list(_pieces(rows)), Markup("")
     if many:
-        note = f"shown with escapes: it has more than {MOST_MARKS:,} hidden characters"
-        made += Markup('<u class="ch">{}</u>').format(note)
+        made += too_many_marks()
     short = not far and sum(map(_height, pieces)) <= ROWS + SPARE
     head, cut, tail = (pieces, None, []) if short else _split(pieces)
     made += _html(head, many)
@@ -139,12 +145,24 @@ def _split(pieces: list[Piece]) -> tuple[list[Piece], PageRow | None, list[Piece
 def _more(cut: PageRow | None, tail: list[Piece], far: list[str]) -> str:
     """Return what is folded away, in words: "42 more lines below: 30 added, 2 removed"."""
     rows = [row for piece in tail for row in (piece.rows if isinstance(piece, BlankRun) else [piece])]
-    words = [f"{len(cut.text):,} more characters of this line"] if cut is not None else []
-    if count := len(rows) + len(far):
-        kinds = [(sum(row.kind == kind for row in rows), word) for kind, word in (("a", "added"), ("d", "removed"))]
-        which = "" if far else ", ".join(f"{number:,} {word}" for number, word in kinds if number)
-        words.append(f"{count:,} more line{'s' if count != 1 else ''} below{f': {which}' if which else ''}")
-    return " and ".join(words)
+    line = "" if cut is None else _more_characters(len(cut.text))
+    count = len(rows) + len(far)
+    lines = _more_lines(count, [] if far else [row.kind for row in rows]) if count else ""
+    return translate("{one} and {other}", one=line, other=lines) if line and lines else line or lines
+
+
+def _more_characters(count: int) -> str:
+    return translate_count("{n} more character of this line", "{n} more characters of this line", count)
+
+
+def _more_lines(count: int, kinds: list[str]) -> str:
+    added, removed = kinds.count("a"), kinds.count("d")
+    which = [translate("{n} added", n=local_number(added))] if added else []
+    which += [translate("{n} removed", n=local_number(removed))] if removed else []
+    if not which:
+        return translate_count("{n} more line below", "{n} more lines below", count)
+    told = ", ".join(which)
+    return translate_count("{n} more line below: {kinds}", "{n} more lines below: {kinds}", count, kinds=told)
 
 
 def _html(pieces: list[Piece], many: bool) -> Markup:
@@ -160,19 +178,41 @@ def _html(pieces: list[Piece], many: bool) -> Markup:
 
 
 def _blank(run: BlankRun) -> Markup:
-    which = {"a": "added ", "d": "removed "}.get(run.rows[0].kind, "")
-    words = f"{len(run.rows):,} {which}blank lines"
+    kind, count = run.rows[0].kind, local_number(len(run.rows))
+    if kind == "a":
+        words = translate("{n} added blank lines", n=count)
+    elif kind == "d":
+        words = translate("{n} removed blank lines", n=count)
+    else:
+        words = translate("{n} blank lines", n=count)
     found = Markup('<details class="fold{}"><summary>{}</summary>{}</details>')
-    kind = f" {run.rows[0].kind}" if run.rows[0].kind else ""
-    return found.format(kind, words, _rows(run.rows, False))
+    return found.format(f" {kind}" if kind else "", words, _rows(run.rows, False))
 
 
 def _rows(rows: list[PageRow], many: bool) -> Markup:
     """Return rows as HTML: one element each if they have marks, else one text."""
     if not any(row.kind or row.sign for row in rows):
         return _shown("\n".join(row.text for row in rows), many)
-    line = Markup('<div class="{}"><span class="sg">{}</span>{}</div>')
-    return Markup("").join([line.format(f"r {row.kind}".rstrip(), row.sign, _shown(row.text, many)) for row in rows])
+    return Markup("").join([_row(row, many) for row in rows])
+
+
+ELEMENTS = {"a": "ins", "d": "del"}
+"""The elements of added and removed rows, so that they are not told apart by colour alone."""
+
+
+def _row(row: PageRow, many: bool) -> Markup:
+    line = Markup('<{0} class="{1}"><span class="sg">{2}</span>{3}</{0}>')
+    words = _shown(row.text, many) if many or not row.marks else _with_marks(row)
+    return line.format(ELEMENTS.get(row.kind, "div"), f"r {row.kind}".rstrip(), row.sign, words)
+
+
+def _with_marks(row: PageRow) -> Markup:
+    """Return the text of a row with its changed words marked."""
+    made, at = Markup(""), 0
+    for start, end in row.marks:
+        changed = Markup("<mark>{}</mark>").format(_shown(row.text[start:end], False))
+        made, at = made + _shown(row.text[at:start], False) + changed, end
+    return made + _shown(row.text[at:], False)
 
 
 def _shown(text: str, many: bool) -> Markup:

@@ -2,23 +2,25 @@
 
 A form is a tree of fields, made from a schema and a value. Every control is named by a letter and the JSON pointer of
 its value: `v` the text of a value, `s` its state (a value, null, left out), `n` the length of a list, `o` an object,
-`j` a value that is written as JSON. Numbers stay text from the form to the JSON: they never pass through a float.
+`j` a value that is written as JSON, `z` the zone of a time. Numbers stay text from the form to the JSON: they never
+pass through a float.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..core.number import counted
 from ..core.wording import shortened
 from .escaping import hidden_characters
-from .json_values import WrittenNumber, read_json, write_json
+from .json_values import WrittenNumber, grouped_digits, read_json, write_json
+from .language import translate, translate_count
+from .picked_time import PickedTime, picked_time_in, picked_time_kind
 
-Kind = Literal["text", "lines", "number", "choice", "switch", "json", "group", "list"]
+Kind = Literal["text", "lines", "number", "choice", "switch", "json", "group", "list", "date", "date-time", "time"]
 Schema = dict[str, Any]
 ABSENT: Any = object()
 """The value of something that is left out."""
@@ -46,6 +48,22 @@ class Field(Struct, kw_only=True):
     hidden: list[str] = []
     """The names of characters in the text that cannot be seen."""
     problem: str = ""
+    required: bool = False
+    """True if there must be a value, and an empty one is none."""
+    zone: str = ""
+    """The zone of a time, as it is written: "Z", "+02:00", or "" without any."""
+    grouped: str = ""
+    """A number with its digits in groups, for people; empty if it reads like that already."""
+
+    @property
+    def name(self) -> str:
+        """The name of the field for people."""
+        return self.label or translate("Answer")
+
+    @property
+    def id(self) -> str:
+        """The id of the field's control on the page."""
+        return f"v:{self.at}"
 
 
 def pointer(at: str, name: str | int) -> str:
@@ -56,8 +74,10 @@ def pointer(at: str, name: str | int) -> str:
 class SchemaForm:
     """A form of one schema: makes fields from a value, and reads a value from what was sent."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, before: Any = None) -> None:
         self.schema: Schema = schema if isinstance(schema, dict) else {}
+        self._may_be_empty = frozenset(_empty_texts(before))
+        """The JSON pointers of texts that were empty before, and so may stay empty."""
 
     def fields(self, value: Any, problems: Mapping[str, str] | None = None) -> Field:
         """Return the form of a value from `read_json`."""
@@ -108,10 +128,11 @@ class SchemaForm:
     ) -> Field:
         plain, null = self.plain(schema)
         kind = field_kind(plain, value) if depth < DEEPEST else "json"
-        states = [("null", "null")] if null else []
-        states += [] if required else [("absent", "left out")]
+        states = [("null", translate("null"))] if null else []
+        states += [] if required else [("absent", translate("left out"))]
         made = Field(at=at, label=label, kind=kind, states=states, hint=hint_of(plain), problem=problems.get(at, ""))
         made.about = str(plain.get("description") or "")
+        made.required = not states and kind not in ("group", "list") and at != ""
         made.state = "absent" if value is ABSENT else "null" if value is None and null else "value"
         if states and made.state == "absent" and required:
             made.state = "value"
@@ -144,7 +165,7 @@ class SchemaForm:
                 problems,
                 depth + 1,
             )
-            for name in sorted(names, key=lambda name: name not in required)  # what must be given comes first
+            for name in names  # in the author's order
         ]
         more = {name: each for name, each in given.items() if name not in names}
         made.fields += [
@@ -159,12 +180,12 @@ class SchemaForm:
         problems: dict[str, str] = {}
         children: dict[str, list[str]] = {}
         for name in sent:
-            if name[:2] in ("v:", "s:", "n:", "o:", "j:") and "/" in name:
+            if name[:2] in ("v:", "s:", "n:", "o:", "j:", "z:") and "/" in name:
                 at = name[2:]
                 siblings = children.setdefault(at.rpartition("/")[0], [])
                 if at not in siblings[-3:]:  # the controls of one field come together
                     siblings.append(at)
-        return self._read("", self.schema, sent, problems, children, 0), problems
+        return self._read("", self.schema, sent, problems, children, 0, False), problems
 
     def _read(
         self,
@@ -174,6 +195,7 @@ class SchemaForm:
         problems: dict[str, str],
         children: dict[str, list[str]],
         depth: int,
+        needed: bool,
     ) -> Any:
         state = sent.get(f"s:{at}", "value")
         if state != "value":
@@ -183,7 +205,7 @@ class SchemaForm:
             count = _index(sent[f"n:{at}"]) or 0
             given = {_index(each.rpartition("/")[2]) for each in children.get(at, ())}
             items = [
-                self._read(pointer(at, n), plain.get("items"), sent, problems, children, depth + 1)
+                self._read(pointer(at, n), plain.get("items"), sent, problems, children, depth + 1, True)
                 for n in sorted(n for n in given if n is not None and n < count)
             ]
             return [each for each in items if each is not ABSENT]
@@ -194,11 +216,31 @@ class SchemaForm:
             for inside in sorted(dict.fromkeys(children.get(at, ())), key=lambda place: order.get(place, len(order))):
                 last = inside.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
                 name, each = names.get(inside, (last, {}))
-                value = self._read(inside, each, sent, problems, children, depth + 1)
+                needed = name in (plain.get("required") or ())
+                value = self._read(inside, each, sent, problems, children, depth + 1, needed)
                 if value is not ABSENT:
                     made[name] = value
             return made
-        return _read_leaf(at, plain, sent, problems)
+        return _read_leaf(at, plain, sent, problems, needed and at not in self._may_be_empty)
+
+
+def in_author_order(shape: Any, strict: Any) -> Any:
+    """Return a schema with the properties of each object in the author's order.
+
+    A stored definition has sorted keys. Its strict schema for models requires every property, in the author's order.
+    """
+    if isinstance(shape, list):
+        others = strict if isinstance(strict, list) and len(strict) == len(shape) else [None] * len(shape)
+        return [in_author_order(each, other) for each, other in zip(shape, others, strict=True)]
+    if not isinstance(shape, dict):
+        return shape
+    other = strict if isinstance(strict, dict) else {}
+    made = {name: in_author_order(each, other.get(name)) for name, each in shape.items()}
+    names = made.get("properties")
+    if isinstance(names, dict):
+        order = [*(other.get("required") or ()), *(made.get("required") or ())]
+        made["properties"] = {name: names[name] for name in [*order, *names] if name in names}
+    return made
 
 
 def _index(text: str) -> int | None:
@@ -206,29 +248,54 @@ def _index(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else None
 
 
-def _read_leaf(at: str, plain: Schema, sent: Mapping[str, str], problems: dict[str, str]) -> Any:
+def _empty_texts(value: Any, at: str = "") -> Iterator[str]:
+    """Yield the JSON pointers of the texts in a value that are empty."""
+    if value == "":
+        yield at
+    elif isinstance(value, dict | list):
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _empty_texts(each, pointer(at, name))
+
+
+def _read_leaf(at: str, plain: Schema, sent: Mapping[str, str], problems: dict[str, str], needed: bool) -> Any:
     text = sent.get(f"v:{at}")
     if text is None:
         return ABSENT
     if text == "" and ("enum" in plain or "const" in plain):
-        problems[at] = "Choose one."
+        problems[at] = translate("Choose one.")
         return ABSENT
+    if f"z:{at}" in sent:
+        return _read_moment(at, plain, text, sent[f"z:{at}"], problems)
+    if not text.strip() and (needed or (at and plain.get("type") in ("integer", "number"))):
+        problems[at] = translate("This needs a value.")
+        return text
     if f"j:{at}" in sent or "enum" in plain or "const" in plain:
         try:
             return read_json(text)
         except ValueError:
-            problems[at] = "This is not JSON. A text needs quotation marks."
+            problems[at] = translate("This is not JSON. A text needs quotation marks.")
             return text
     kind = plain.get("type")
     if kind in ("integer", "number"):
         words = text.strip()
         if not NUMBER.match(words) or (kind == "integer" and not words.lstrip("-").isdecimal()):
-            problems[at] = "This is not a whole number." if kind == "integer" else "This is not a number."
+            whole = translate("This is not a whole number.")
+            problems[at] = whole if kind == "integer" else translate("This is not a number.")
             return words
         return WrittenNumber(words)
     if kind == "boolean":
         return text == "true"
     return text.replace("\r\n", "\n").replace("\r", "\n")  # a browser sends other line breaks than it was given
+
+
+def _read_moment(at: str, plain: Schema, text: str, zone: str, problems: dict[str, str]) -> Any:
+    """Return a date or time as it was written before, if it is the same; else as the control gives it."""
+    kind = picked_time_kind(plain)
+    made = PickedTime(kind, text, zone).written() if kind is not None else None
+    if made is None:
+        problems[at] = translate("This is no date or time.") if text.strip() else translate("This needs a value.")
+        return text
+    return made
 
 
 def field_kind(plain: Schema, value: Any) -> Kind:
@@ -245,6 +312,8 @@ def field_kind(plain: Schema, value: Any) -> Kind:
         return "number"
     if kind == "boolean" and (not here or type(value) is bool):
         return "switch"
+    if kind == "string" and (moment := picked_time_kind(plain)) and (not here or picked_time_in(moment, value)):
+        return moment
     if kind == "string" and (not here or (type(value) is str and _can_type(value))):
         long = here and (len(value) > LONG_LINE or "\n" in value)
         return "lines" if long else "text"
@@ -265,16 +334,21 @@ def _fill(made: Field, plain: Schema, value: Any) -> None:
         known = [(text, each if isinstance(each, str) else text) for text, each in zip(texts, every, strict=True)]
         made.text = write_json(value) if here else ""
         other = here and made.text not in [text for text, _ in known]
-        made.options = [*([] if here else [("", "choose…")]), *known]
-        made.options += [(made.text, f"{made.text} (not allowed)")] if other else []
+        made.options = [*([] if here else [("", translate("choose…"))]), *known]
+        made.options += [(made.text, translate("{value} (not allowed)", value=made.text))] if other else []
     elif made.kind == "switch":
         made.text = write_json(value) if here else ""
     elif made.kind == "json":
         made.text = write_json(value, 2) if here else ""
+    elif made.kind in ("date", "date-time", "time"):
+        found = picked_time_in(made.kind, value) if here else None
+        made.text, made.zone = (found.local, found.zone) if found is not None else ("", "")
     else:
         made.text = str(value) if here else ""
         if made.kind == "number" and here and not isinstance(value, str):
             made.text = write_json(value)
+        if made.kind == "number":
+            made.grouped = grouped_digits(made.text)
     if made.kind in ("text", "lines"):
         made.hidden = hidden_characters(made.text)
 
@@ -286,34 +360,34 @@ def _numbers(value: Any) -> Any:
     return WrittenNumber(repr(value)) if isinstance(value, int | float) else read_json(write_json(value))
 
 
-WORDS = {"integer": "whole number", "number": "number", "boolean": "", "string": "", "array": "", "object": ""}
-LIMITS = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "above {}",
-    "maximum": "at most {}",
-    "exclusiveMaximum": "below {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "pattern": "matching {}",
-    "format": "{}",
-}
-
-
 def hint_of(plain: Schema) -> str:
     """Return what fits a field, in a few words: "number, above 0"."""
     kind = plain.get("type")
-    parts = [WORDS.get(kind, "") if isinstance(kind, str) else "JSON"]
+    words = {"integer": translate("whole number"), "number": translate("number")}
+    parts = [words.get(kind, "") if isinstance(kind, str) else "JSON"]
     if "enum" in plain or "const" in plain:
         parts = []
-    parts += [words.format(plain[name]) for name, words in LIMITS.items() if name in plain]
+    limits = {
+        "minimum": translate("at least {value}", value=plain.get("minimum")),
+        "exclusiveMinimum": translate("above {value}", value=plain.get("exclusiveMinimum")),
+        "maximum": translate("at most {value}", value=plain.get("maximum")),
+        "exclusiveMaximum": translate("below {value}", value=plain.get("exclusiveMaximum")),
+        "multipleOf": translate("a multiple of {value}", value=plain.get("multipleOf")),
+        "minLength": translate("at least {value} characters", value=plain.get("minLength")),
+        "maxLength": translate("at most {value} characters", value=plain.get("maxLength")),
+        "pattern": translate("matching {value}", value=plain.get("pattern")),
+    }
+    parts += [said for name, said in limits.items() if name in plain]
+    if "format" in plain and picked_time_kind(plain) is None:
+        parts.append(str(plain["format"]))
     if isinstance(least := plain.get("minItems"), int):
-        parts.append(f"at least {counted(least, 'item')}")
+        parts.append(translate_count("at least {n} item", "at least {n} items", least))
     if isinstance(most := plain.get("maxItems"), int):
-        parts.append(f"at most {counted(most, 'item')}")
+        parts.append(translate_count("at most {n} item", "at most {n} items", most))
     if plain.get("default") is not None and not isinstance(plain["default"], dict | list):
-        default = "empty" if plain["default"] == "" else shortened(write_json(_numbers(plain["default"])), 40)
-        parts.append(f"{default} if left out")
+        default = shortened(write_json(_numbers(plain["default"])), 40)
+        empty_words, said = translate("empty if left out"), translate("{value} if left out", value=default)
+        parts.append(empty_words if plain["default"] == "" else said)
     return ", ".join(part for part in parts if part)
 
 
@@ -334,6 +408,24 @@ def empty(schema: Any, form: SchemaForm) -> Any:
         names = plain.get("properties") or {}
         return {name: each for name in required if (each := empty(names.get(name), form)) is not ABSENT}
     return {"array": [], "string": ""}.get(str(kind), ABSENT)
+
+
+_PLACE = re.compile(r'"?(?P<place>[^":]{1,200})"?: (?P<what>.+)', re.DOTALL)
+
+
+def problem_at_field(form: Field, problem: str) -> dict[str, str]:
+    """Return a problem of the tool by the JSON pointer of its field: '"lines[0].article": expected text'."""
+    found = _PLACE.match(problem)
+    if found is None:
+        return {}
+    at = "/" + re.sub(r"\[([0-9]+)\]|\.", lambda part: f"/{part[1] or ''}", found["place"]).replace("//", "/")
+    return {at: found["what"]} if any(field.at == at for field in _every_field(form)) else {}
+
+
+def _every_field(field: Field) -> Iterator[Field]:
+    yield field
+    for each in field.fields:
+        yield from _every_field(each)
 
 
 def apply_button(value: Any, form: SchemaForm, act: str) -> Any:

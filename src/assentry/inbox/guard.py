@@ -23,7 +23,7 @@ MOST_BYTES_OPEN = 20_000
 """The largest body of a request that needs no identity."""
 LONGEST_QUERY = 8_000
 """The most bytes of a query string, and of a path."""
-OPEN = ("/health", "/sign-in", "/sign-out", "/static/")
+OPEN = ("/health", "/sign-in", "/sign-out", "/static/", "/language")
 """The beginnings of the paths that need no identity."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """The methods that are counted by name. Clients may make up any number of others."""

@@ -9,14 +9,13 @@ no value can look like another argument, or push one out of sight.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core.digest import BadJSON, canonical, digest, parse_object
-from ..core.number import counted
 from ..definitions.preview import split_lines
 from ..errors import UnreadableState
 from ..store.record import Question
@@ -24,6 +23,8 @@ from ..store.store import Store
 from .bounds import is_too_long
 
 T = TypeVar("T")
+Translate = Callable[..., str]
+"""Returns a text of the program in somebody's language, with values in the place of names."""
 
 TOLD = 3
 """The arguments in a sentence; the names of some more follow."""
@@ -88,56 +89,74 @@ def arguments_in_order(arguments: str, order: Collection[str]) -> str:
     return f"{{{b','.join(parts).decode()}}}"
 
 
-def sentence_of(question: Question) -> str:
-    """Return what a question is about, in one sentence; after an edit it says that something else ran."""
-    words = _question_in_words(question)
-    return f"{EDITED}{words}" if question.verdict == "edit" else words
+def in_english(text: str, **values: object) -> str:
+    """Return a text of the program as it is, with its values: for a terminal, a chat, and whatever is recorded."""
+    return text.format(**values)
 
 
-def _question_in_words(question: Question) -> str:
+def sentence_of(question: Question, translate: Translate = in_english) -> str:
+    """Return what a question is about, in one sentence; after an edit it says that something else ran.
+
+    A page gives the function that translates its texts. What tools and models wrote is not translated.
+    """
+    words = _question_in_words(question, translate)
+    return translate("Proposed, then edited: {sentence}", sentence=words) if question.verdict == "edit" else words
+
+
+def _question_in_words(question: Question, translate: Translate) -> str:
     if question.kind == "input":
         prompt = question.prompt
         lines = split_lines(prompt.strip()) if isinstance(prompt, str) else []
-        return lines[0] if lines else f"{question.tool} asks for input"
+        return lines[0] if lines else translate("{tool} asks for input", tool=question.tool)
     preview = question.preview
     known = preview is not None and bool(preview.sentence)
     if question.kind == "doubt":
-        return f"Did this go through? {preview.sentence}" if preview and known else f"Did {question.tool} go through?"
-    if preview and known:
-        return preview.sentence
-    return f"Run {question.tool}{_arguments_in_words(question)}"
+        if preview and known:
+            return translate("Did this go through? {sentence}", sentence=preview.sentence)
+        return translate("Did {tool} go through?", tool=question.tool)
+    return preview.sentence if preview and known else _call_in_words(question, translate)
 
 
-def _arguments_in_words(question: Question) -> str:
-    """Return the first arguments of a call in words, and the names of the others."""
+def _call_in_words(question: Question, translate: Translate) -> str:
+    """Return a call with its first arguments, and the names of the others."""
+    tool = question.tool
     if is_too_long(question.arguments):
-        return f" with arguments that are {len(question.arguments):,} characters long"
+        count = f"{len(question.arguments):,}"
+        return translate("Run {tool} with arguments that are {n} characters long", tool=tool, n=count)
     try:
         values = in_signature_order(parse_object(question.arguments), order_of(question))
     except BadJSON:
-        return " with arguments that are not JSON" if question.arguments else ""
+        if question.arguments:
+            return translate("Run {tool} with arguments that are not JSON", tool=tool)
+        values = {}
     if not values:
-        return ""
-    named = [(_name(name), each) for name, each in values.items()]
-    told = ", ".join(f"{name} {_value(each)}" for name, each in named[:TOLD])
+        return translate("Run {tool}", tool=tool)
+    named = [(_name(name, translate), each) for name, each in values.items()]
+    told = ", ".join(f"{name} {_value(each, translate)}" for name, each in named[:TOLD])
     rest = [name for name, _ in named[TOLD:]]
-    more = f"{', '.join(rest[:NAMED])}{', …' if len(rest) > NAMED else ''}"
-    return f" with {told} and {len(rest):,} more: {more}" if rest else f" with {told}"
+    if not rest:
+        return translate("Run {tool} with {arguments}", tool=tool, arguments=told)
+    names = f"{', '.join(rest[:NAMED])}{', …' if len(rest) > NAMED else ''}"
+    return translate(
+        "Run {tool} with {arguments} and {n} more: {names}", tool=tool, arguments=told, n=f"{len(rest):,}", names=names
+    )
 
 
-def _name(name: str) -> str:
-    return name if _NAME.match(name) else _value(name)
+def _name(name: str, translate: Translate) -> str:
+    return name if _NAME.match(name) else _value(name, translate)
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, translate: Translate) -> str:
     if isinstance(value, list):
-        return counted(len(value), "item")
+        return translate("{n} item", n=1) if len(value) == 1 else translate("{n} items", n=f"{len(value):,}")
     if isinstance(value, dict):
         return "{…}" if value else "{}"
     if not isinstance(value, str):
         return canonical(value).decode()
     quoted = _QUOTES.sub(_escaped, canonical(value[:LONGEST_VALUE]).decode())
-    return quoted if len(value) <= LONGEST_VALUE else f"{quoted}… ({len(value):,} characters)"
+    if len(value) <= LONGEST_VALUE:
+        return quoted
+    return translate("{start}… ({n} characters)", start=quoted, n=f"{len(value):,}")
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -147,14 +166,16 @@ def _escaped(found: re.Match[str]) -> str:
 # -- the hash of what is shown ------------------------------------------------------------------------
 
 
-CHANGED_LATER = ("verdict", "by", "decided", "shown", "evidence")
+CHANGED_LATER = ("verdict", "by", "decided", "shown", "looked", "evidence")
 """The fields that change after a question was asked."""
 
 
 def shown_of(question: Question) -> dict[str, Any]:
     """Return a question as JSON, without its end: the same for the API and for the page."""
     whole: dict[str, Any] = msgspec.to_builtins(question)
-    return {name: whole[name] for name in Question.__struct_fields__ if name not in CHANGED_LATER}
+    if question.risk is None:
+        del whole["risk"]  # the hash of a question that was asked before there were risks stays as it was
+    return {name: whole[name] for name in Question.__struct_fields__ if name in whole and name not in CHANGED_LATER}
 
 
 def shown_hash(question: Question) -> str:

@@ -11,16 +11,16 @@ from ..errors import Forbidden
 
 Role = Literal["viewer", "reviewer", "operator", "admin", "agent"]
 ROLES: tuple[Role, ...] = get_args(Role)
-Permission = Literal["read", "decide", "start", "grant", "audit", "manage"]
+Permission = Literal["read", "decide", "start", "ask", "grant", "stop", "audit", "manage"]
 
 MAY: dict[Role, tuple[Permission, ...]] = {
     "viewer": ("read",),
     "reviewer": ("read", "decide"),
-    "operator": ("read", "decide", "start", "grant", "audit"),
-    "admin": ("read", "decide", "start", "grant", "audit", "manage"),
-    "agent": ("start",),
+    "operator": ("read", "decide", "start", "grant", "stop", "audit"),
+    "admin": ("read", "decide", "start", "grant", "stop", "audit", "manage"),
+    "agent": ("start", "ask"),
 }
-"""The permissions of each role. An agent starts runs, and never decides."""
+"""The permissions of each role. An agent starts runs and asks about its own calls, and never decides."""
 
 
 class Identity(Struct, frozen=True):
@@ -41,10 +41,10 @@ class Identity(Struct, frozen=True):
         if not self.may(permission):
             raise Forbidden(f"{self.name} is {_article(self.role)}, and may not {permission} here.")
 
-    def decider(self, shown: str | None = None) -> Decider:
+    def decider(self, shown: str | None = None, looked: int | None = None) -> Decider:
         """Return who decides, for the store; raise `Forbidden` if this role decides nothing."""
         self.need("decide")
-        return Decider(self.name, self.groups, shown)
+        return Decider(self.name, self.groups, shown, looked)
 
 
 def _article(role: Role) -> str:

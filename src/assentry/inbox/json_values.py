@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -14,12 +15,17 @@ from .bounds import is_too_long
 from .escaping import hidden_characters, spell_out_hidden
 from .folding import folded_text
 from .headline import in_signature_order
+from .language import local_number, translate
+from .picked_time import picked_time_in
 
 MOST_VALUES = 400
 """The most values that are laid out one by one. Larger data is shown as JSON text."""
 DEEPEST = 6
 LONG = 2000
 """The number of characters from which a text gets a box of its own, with its size."""
+
+LONGEST_CELL = 160
+"""The most characters of a value that is shown at once in a cell of a table."""
 
 
 class TooLong(ValueError):
@@ -76,7 +82,7 @@ def write_json(value: Any, indent: int | None = None) -> str:
     return "".join(out)
 
 
-def _write(value: Any, line: str, indent: int, out: list[str]) -> None:
+def _write(value: Any, line: str, indent: int, out: list[str], *, texts: bool = False) -> None:
     if isinstance(value, WrittenNumber):
         out.append(str(value))
     elif isinstance(value, dict | list) and value:
@@ -87,10 +93,57 @@ def _write(value: Any, line: str, indent: int, out: list[str]) -> None:
             out.append(("," if n else "") + (inner or (" " if n else "")))
             if key is not None:
                 out.append(f"{quoted(key)}: ")
-            _write(each, inner, indent, out)
+            _write(each, inner, indent, out, texts=texts)
         out.append(line + ("}" if isinstance(value, dict) else "]"))
+    elif texts and isinstance(value, str) and "\n" in value:
+        out.append(_laid_out_text(value, line))
     else:
         out.append(quoted(value) if isinstance(value, str) else json.dumps(value))
+
+
+TEXT_LINE = "│ "
+"""The mark before each line of a text that is laid out over several lines."""
+
+
+def laid_out_json(value: Any) -> str:
+    """Return a value from `read_json` as text to be compared line by line: a text of several lines is not escaped.
+
+    Each of its lines stands behind a mark, so that no text can look like another part of the value.
+    """
+    out: list[str] = []
+    _write(value, "\n", 2, out, texts=True)
+    return "".join(out)
+
+
+def _laid_out_text(text: str, line: str) -> str:
+    inner = f"{line}  {TEXT_LINE}"
+    lines = "".join(f"{inner}{quoted(each)[1:-1]}" for each in text.split("\n"))
+    return f"text{lines}{line}end"
+
+
+_DIGITS = re.compile(r"(?P<sign>-?)(?P<whole>[0-9]{4,})(?P<rest>\.[0-9]+)?\Z")
+_THIN = "\u202f"
+
+
+def grouped_digits(text: str) -> str:
+    """Return a number as people read it, in groups of three digits: "1 234 567.5"; empty if it reads like that already.
+
+    The space is narrow and does not break. A number of four digits, and one with an exponent, stay as they are.
+    """
+    found = _DIGITS.match(text)
+    if found is None or len(found["whole"]) < 5:
+        return ""
+    whole = f"{int(found['whole']):,}" if len(found["whole"]) < 4000 and found["whole"][0] != "0" else ""
+    return f"{found['sign']}{whole.replace(',', _THIN)}{found['rest'] or ''}" if whole else ""
+
+
+def shown_number(text: str) -> Markup:
+    """Return a text as HTML, a long number with space between its groups of digits: nothing is in the text itself."""
+    if not (grouped := grouped_digits(text)):
+        return spell_out_hidden(text)
+    whole, dot, rest = grouped.partition(".")
+    first, *groups = whole.split(_THIN)
+    return Markup("{}{}{}").format(first, Markup("").join(map(Markup("<i>{}</i>").format, groups)), dot + rest)
 
 
 def quoted(text: str) -> str:
@@ -149,7 +202,7 @@ def _laid_out(value: Any) -> Markup:
     elif isinstance(value, str) and not isinstance(value, WrittenNumber):
         return shown_text(value)
     else:
-        return Markup('<span class="v">{}</span>').format(write_json(value))
+        return Markup('<span class="v">{}</span>').format(shown_number(write_json(value)))
     kind = "seq" if isinstance(value, list) else "map"
     parts = [Markup("<dt>{}</dt><dd>{}</dd>").format(name, each) for name, each in rows]
     return Markup('<dl class="args {}">{}</dl>').format(kind, Markup("").join(parts))
@@ -159,13 +212,29 @@ def shown_text(text: str) -> Markup:
     """Return a string as HTML: in quotation marks on one line, or in a block with its line breaks."""
     if len(text) > LONG:
         names = hidden_characters(text[:100_000])
-        return box(text, f"text, {len(text):,} characters", f" · holds {', '.join(names[:3])}" if names else "")
+        held = f" · {translate('holds {names}', names=', '.join(names[:3]))}" if names else ""
+        return box(text, translate("text, {n} characters", n=local_number(len(text))), held)
     if "\n" in text.rstrip("\n") or "\t" in text:
-        lines = text.count("\n") + 1
-        words = folded_text(text)
-        return Markup('<small class="size">text, {} lines</small><div class="box">{}</div>').format(lines, words)
+        size = translate("text, {n} lines", n=local_number(text.count("\n") + 1))
+        return Markup('<small class="size">{}</small><div class="box">{}</div>').format(size, folded_text(text))
     mark = Markup('<span class="qm">"</span>')
-    return Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, spell_out_hidden(text), mark)
+    shown = Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, spell_out_hidden(text), mark)
+    found = picked_time_in("date-time", text)
+    if found is None or not found.zone:
+        return shown
+    return shown + Markup(' <small class="moment" data-local="{}"></small>').format(text)
+
+
+def shown_cell(text: str) -> Markup:
+    """Return a JSON text as HTML for a cell of a table. One that is long is behind its size and its beginning."""
+    try:
+        whole = shown_json(read_json(text))
+    except ValueError:
+        whole = box(text, translate("not laid out"))
+    if len(text) <= LONGEST_CELL:
+        return whole
+    mark = Markup('<details class="fold"><summary>{}: {}…</summary>{}</details>')
+    return mark.format(size_of(text), spell_out_hidden(text[: LONGEST_CELL // 2]), whole)
 
 
 def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:
@@ -175,6 +244,8 @@ def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:
     except TooLong:
         return box(text, "JSON")
     except ValueError:
-        return box(text, "not JSON; shown as the model wrote it")
+        return box(text, translate("not JSON; shown as the model wrote it"))
     value = in_signature_order(value, order) if isinstance(value, dict) else value
-    return shown_json(value) if value != {} else Markup('<p class="none">The call has no arguments.</p>')
+    if value == {}:
+        return Markup('<p class="none">{}</p>').format(translate("The call has no arguments."))
+    return shown_json(value)

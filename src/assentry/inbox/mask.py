@@ -94,9 +94,11 @@ def _block(block: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
 
 
 def masked_grant(grant: GrantRecord, questions: Iterable[Question]) -> GrantRecord:
-    """Return a grant with the pinned arguments masked that these questions about its tool name as secret."""
-    names = {name for question in questions if question.tool == grant.tool for name in question.redact}
-    return replace(grant, pins=masked_object(grant.pins, names)) if grant.pins and names else grant
+    """Return a grant without the secret arguments of these questions: named, or quoted in other pinned arguments."""
+    barred = [question for question in questions if question.redact]
+    names = {name for question in barred if question.tool == grant.tool for name in question.redact}
+    secrets = {text for question in barred for text in secrets_in(question.arguments, question.redact)}
+    return replace(grant, pins=mask_secrets_in(masked_object(grant.pins, names), secrets)) if grant.pins else grant
 
 
 KINDS = ("type", "change")

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 
+from ..store.damage import DAMAGE_KINDS, DamageNotes
 from ..store.news import Tally
 from ..store.store import Store
 
@@ -85,7 +86,7 @@ class KeptHealth:
 class Metrics:
     """The numbers that this process has counted since it began."""
 
-    def __init__(self) -> None:
+    def __init__(self, damage: DamageNotes | None = None) -> None:
         self._lock = threading.Lock()  # decisions are recorded in several threads
         self.requests: Counter[tuple[str, str, int]] = Counter()
         """The requests, by method, route and status."""
@@ -93,6 +94,7 @@ class Metrics:
         self.waits = [0] * (len(BOUNDS) + 1)
         self.waited = 0.0
         self.viewers = 0
+        self.damage = damage or DamageNotes()
         self.dropped = 0
         """The viewers that were disconnected because they read too slowly."""
 
@@ -117,6 +119,8 @@ class Metrics:
                 f"assentry_http_requests_total{_of(method=method, route=route, status=status)} {n}"
                 for (method, route, status), n in sorted(self.requests.items())
             ),
+            *_head("assentry_damaged_rows_total", "counter", "Damaged rows of the store that this process refused."),
+            *(f"assentry_damaged_rows_total{_of(kind=kind)} {self.damage.total[kind]}" for kind in DAMAGE_KINDS),
             *_one("assentry_feed_viewers", "gauge", "Open event streams.", self.viewers),
             *_one(
                 "assentry_feed_dropped_total", "counter", "Event streams ended for reading too slowly.", self.dropped

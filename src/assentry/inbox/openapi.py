@@ -27,7 +27,7 @@ STATUS_WORDS = {
     415: "The body is not JSON.",
     422: "The request does not fit; `errors` names the parts, if they are parts of the address.",
     428: "`If-Match` is missing.",
-    429: "The user has too many event streams.",
+    429: "The user has too many event streams, or the program too many open questions.",
     500: "The inbox failed.",
     502: "The store failed.",
 }

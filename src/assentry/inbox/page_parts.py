@@ -19,15 +19,17 @@ from .conflict import find_conflict
 from .conversation import MOST_FACTS, Excerpt, entries_around, excerpt_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
-from .forms import ABSENT, Field, SchemaForm, empty
-from .headline import order_of, sentence_of, with_order
+from .forms import ABSENT, Field, SchemaForm, empty, in_author_order
+from .headline import order_of, with_order
 from .identity import Identity
 from .json_values import size_of
+from .language import choose_language, local_number, translate
 from .loops import on_own_loop
 from .mask import masked
 from .permissions import JournalView, seen_by
 from .presence import Presence
 from .templating import list_query, query_string, render
+from .views import KeptCounts, ListTab, ListView, View, count_words, tabs_of, view_of
 from .wording import (
     DECIDING,
     Decided,
@@ -35,15 +37,22 @@ from .wording import (
     compare_texts,
     deadline_tag,
     decided_in,
+    headline_of,
+    is_expired,
+    needs_second_act,
     people,
     place_of,
+    preview_warnings,
     row_of,
+    settled_row,
     settled_words,
-    why_not,
+    why_not_theirs,
 )
 
 PAGE = 50
 """Questions on a page of the list."""
+MOST_TOLD = 5
+"""The most stops that the head of each page tells of."""
 
 
 class NeedsSignIn(Exception):
@@ -58,6 +67,7 @@ class PageRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def safely(request: Request) -> Response:
+            choose_language(request)
             try:
                 return await handle(request)
             except NeedsSignIn:
@@ -82,6 +92,7 @@ class PageContext(Struct):
     store: Store
     auth: Authenticates
     presence: Presence
+    counts: KeptCounts
 
     def now(self) -> int:
         """Return the store's time in milliseconds."""
@@ -94,6 +105,8 @@ class PageContext(Struct):
             raise NeedsSignIn
         request.state.who = who
         who.need("read")
+        if "part" not in request.query_params:
+            request.state.stops = (await self.store.stops(limit=MOST_TOLD)).items
         return who
 
     async def sent(self, request: Request) -> tuple[Identity, dict[str, str]]:
@@ -103,14 +116,9 @@ class PageContext(Struct):
         return who, {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
     async def waiting(self) -> str:
-        """Return the number of open questions, for the head of a page: at most a page of them is counted."""
-        page = await self.store.questions(limit=PAGE)
-        return counted_page(len(page.items), page.next)
-
-
-def counted_page(count: int, next: str | None) -> str:
-    """Return the number of items on a page: "50+" if there are more; empty for none."""
-    return f"{count}{'+' if next else ''}" if count else ""
+        """Return the number of open questions, for the head of a page; empty if there are none."""
+        count, exact = await self.counts.number({})
+        return count_words(count, exact) if count else ""
 
 
 class QuestionList(Struct):
@@ -123,6 +131,12 @@ class QuestionList(Struct):
     agents: list[str]
     count: str
     """The number of open questions, whatever the filters."""
+    view: View = "all"
+    tabs: list[ListTab] = []
+    total: str = ""
+    """The number of questions in the list; empty if it is not known."""
+    place: str = ""
+    """The place of the question that is looked at; empty if it is not known."""
     damaged: int = 0
     below: str | None = None
     """The id of the row below the question that is looked at, which may be settled and not in the list any more."""
@@ -145,12 +159,12 @@ class QuestionList(Struct):
     @property
     def looked_at(self) -> str:
         """The questions that a stopped search has looked at, in words."""
-        return f"the {'next' if 'after' in self.query else 'first'} questions"
+        return translate("the next questions") if "after" in self.query else translate("the first questions")
 
     @property
     def filters(self) -> list[tuple[str, str]]:
         """The filters of the list, each with its name in words."""
-        words = {"q": "with the words", "tool": "tool", "agent": "agent"}
+        words = {"q": translate("with the words"), "tool": translate("tool"), "agent": translate("agent")}
         return [(word, self.query[name]) for name, word in words.items() if name in self.query]
 
     def link(self, **other: str | None) -> str:
@@ -163,28 +177,52 @@ async def find_question_list(
 ) -> QuestionList:
     """Return the open questions that the request's filters want, beside a question."""
     query = list_query(request)
-    page = await _page(pages, query)
-    rows = await _rows(pages, who, page.items)
+    view = view_of(who, query)
+    page = await _page(pages, view, query)
+    rows = await _rows(pages, view, page.items)
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
-    count = await pages.waiting() if query else counted_page(len(rows), page.next)
-    below = None if current is None else _below(rows, current, pages.now())
-    return QuestionList(rows, page.next, query, tools, agents, count, len(page.damaged), below)
+    below = None if current is None else _below(view, rows, current, pages.now())
+    found = QuestionList(rows, page.next, query, tools, agents, await pages.waiting(), view.name)
+    found.tabs, found.damaged, found.below = await tabs_of(pages.counts, view), len(page.damaged), below
+    found.total, found.place = await _total_and_place(pages, view, found, current)
+    return found
 
 
-async def _page(pages: PageContext, query: dict[str, str]) -> Page[Question]:
-    only = {name: query[name] for name in ("tool", "agent") if name in query}
-    return await pages.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
+async def _total_and_place(
+    pages: PageContext, view: ListView, found: QuestionList, current: Question | None
+) -> tuple[str, str]:
+    """Return the number of questions in a list, and the place of one on this page; empty if they are not known."""
+    if "q" in found.query:
+        return "", ""
+    wanted = view.wanted()
+    count, exact = await pages.counts.number({name: each for name, each in wanted.items() if name != "newest"})
+    ids = [row.id for row in found.rows]
+    before = 0 if "after" not in found.query else None
+    if before is None and exact:  # how many come after the beginning of the page is counted
+        before = count - await pages.store.count_questions(**wanted, after=found.query["after"])
+    if before is None or current is None or current.id not in ids:
+        return count_words(count, exact), ""
+    return count_words(count, exact), local_number(before + ids.index(current.id) + 1)
 
 
-async def _rows(pages: PageContext, who: Identity, questions: list[Question]) -> list[QuestionRow]:
+async def _page(pages: PageContext, view: ListView, query: dict[str, str]) -> Page[Question]:
+    return await pages.store.questions(**view.wanted(), search=query.get("q"), limit=PAGE, after=query.get("after"))
+
+
+async def _rows(pages: PageContext, view: ListView, questions: list[Question]) -> list[QuestionRow]:
     """Return questions as rows, in the order of the list."""
     asked, now = await with_order(pages.store, questions), pages.now()
-    return sorted([row_of(each, now, pages.presence.others(each.id, who.name)) for each in asked], key=place_of)
+    if view.settled:
+        return [settled_row(each) for each in asked]
+    return sorted([row_of(each, now, pages.presence.others(each.id, view.who.name)) for each in asked], key=place_of)
 
 
-def _below(rows: list[QuestionRow], question: Question, now: int) -> str | None:
+def _below(view: ListView, rows: list[QuestionRow], question: Question, now: int) -> str | None:
     """Return the id of the first row that comes after a question, at the place that it had when it was decided."""
+    if view.settled:
+        later = [(row.at, row.id) < (question.decided or now, question.id) for row in rows]
+        return rows[later.index(True)].id if True in later else None
     place = place_of(row_of(question, min(now, question.decided or now), []))
     return next((row.id for row in rows if place_of(row) > place), None)
 
@@ -197,7 +235,8 @@ async def next_in_list(pages: PageContext, who: Identity, found: QuestionList) -
     if found.next is None:
         return None
     further = {**found.query, "after": found.next}
-    rows = await _rows(pages, who, (await _page(pages, further)).items)
+    view = view_of(who, further)
+    rows = await _rows(pages, view, (await _page(pages, view, further)).items)
     return (rows[0], query_string(further)) if rows else None
 
 
@@ -210,14 +249,16 @@ async def question_context(
     [ordered] = await with_order(pages.store, [whole])
     question = seen_by(who, ordered)
     now = pages.now()
-    not_you = why_not(whole, who)
+    not_you = why_not_theirs(whole, who)
     fresh = await pages.store.successor(id, known=whole)
     context = {
         "question": question,
-        "sentence": sentence_of(question),
-        "title": sentence_of(masked(question)),  # a browser keeps titles in its history
+        "sentence": headline_of(question),
+        "title": headline_of(masked(question)),  # a browser keeps titles in its history
         "deadline": deadline_tag(question, now, long=True) if question.verdict is None else None,
         "now": now,
+        "opened": now,
+        "steps": query_string({**list_query(request), "opened": str(now)}),
         "why_not": not_you,
         "may_grant": who.may("grant"),
         "reviewers": people(question.reviewers) if question.reviewers else "",
@@ -226,8 +267,21 @@ async def question_context(
         "masked": question is not ordered and bool(question.redact),
         "settled": settled_words(question, who) if question.verdict is not None else "",
         "fresh": fresh,
+        "expired": is_expired(whole, now),
+        "risky": whole.risk == "high",
+        "warnings": preview_warnings(question),
+        "preview_by": await _author_of_preview(pages, whole),
+        "second": needs_second_act(whole),
+        "undo": request.app.state.undo,
     }
     return whole, context
+
+
+async def _author_of_preview(pages: PageContext, question: Question) -> str:
+    """Return whose word the question's preview is."""
+    if question.preview is not None and (await pages.store.record(question.run)).caller is not None:
+        return translate("the program's own account")
+    return translate("the tool's own preview")
 
 
 async def whole_page(
@@ -237,7 +291,7 @@ async def whole_page(
     talk, decided = await find_context(pages, who, whole, context["question"])
     found = await find_question_list(pages, who, request, whole)
     following = await next_in_list(pages, who, found) if whole.verdict is not None else None
-    answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
+    answer = answer_fields(whole) if _asks_for_answer(whole) and whole.verdict is None else None
     return render(
         request,
         "question.html",
@@ -260,9 +314,11 @@ async def find_context(
     """Return the conversation around a question, and the content of the decision on it."""
     record = await pages.store.record(question.run)
     if record.erased is not None:
-        return Excerpt(problem="This run was erased."), None
+        return Excerpt(problem=translate("This run was erased.")), None
     if record.seq > MOST_FACTS:
-        return Excerpt(problem=f"This run has {record.seq:,} facts, too many to show what was said before."), None
+        facts = local_number(record.seq)
+        problem = translate("This run has {n} facts, too many to show what was said before.", n=facts)
+        return Excerpt(problem=problem), None
     view = JournalView(who, pages.store, record, payloads=True)
     entries = await entries_around(view, record, question)
     decided = None
@@ -275,7 +331,14 @@ async def find_context(
 
 def answer_schema_of(question: Question) -> Any:
     """Return the schema of an answer; a text if any answer fits."""
-    return question.schema if isinstance(question.schema, dict) and question.schema else {"type": "string"}
+    given = question.schema if isinstance(question.schema, dict) and question.schema else {"type": "string"}
+    return in_author_order(given, None)
+
+
+def _asks_for_answer(question: Question) -> bool:
+    """Return True if all that is wanted is an answer: a tool's body asks, or a program with nothing to run."""
+    runs = question.kind == "doubt" or not {"approve", "edit"}.isdisjoint(question.allowed)
+    return question.kind == "input" or ("respond" in question.allowed and not runs)
 
 
 def answer_fields(question: Question) -> Field:
@@ -293,10 +356,10 @@ async def conflict(pages: PageContext, request: Request, who: Identity, id: str,
     seen, now = (seen_by(who, each) for each in await with_order(pages.store, [found.decided_on, found.asked_now]))
     context = {"section": "questions", "now": pages.now(), "message": str(error)}
     if found.status == 409:
-        context |= {"question": seen, "sentence": sentence_of(seen), "settled": settled_words(seen, who)}
+        context |= {"question": seen, "sentence": headline_of(seen), "settled": settled_words(seen, who)}
         return render(request, "first.html", status=409, who=who, **context)
     changes = compare_texts(seen.arguments, now.arguments, order_of(now))
-    context |= {"question": now, "sentence": sentence_of(now), "before": sentence_of(seen), "changes": changes}
+    context |= {"question": now, "sentence": headline_of(now), "before": headline_of(seen), "changes": changes}
     return render(request, "changed.html", status=412, who=who, **context)
 
 

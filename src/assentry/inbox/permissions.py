@@ -49,7 +49,7 @@ class JournalView:
     """
 
     def __init__(self, who: Identity, store: Store, record: RunRecord, *, payloads: bool = False) -> None:
-        self._who, self._store, self._run, self._seq = who, store, record.id, record.seq
+        self._who, self._store, self._run, self.seq = who, store, record.id, record.seq
         self._trusted = who.may("decide") and (record.started_by is None or record.started_by != who.name)
         self._payloads = payloads
         self._plain: bool | None = None
@@ -73,7 +73,7 @@ class JournalView:
 
     async def part(self, after: int = 0, limit: int | None = None) -> list[Entry]:
         """Return the entries after the first `after`, at most `limit`, up to the last one that the record counts."""
-        known = max(0, self._seq - after)
+        known = max(0, self.seq - after)
         limit = known if limit is None else min(limit, known)
         if await self.is_plain():
             return await self._store.history(self._run, after=after, limit=limit, payloads=self._payloads)

@@ -15,7 +15,16 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 
 from ..core.wording import clean_text
-from ..errors import AlreadyDecided, AssentryError, DigestMismatch, NotSignedIn, StoreFailed, TooManyAttempts
+from ..errors import (
+    AlreadyDecided,
+    AssentryError,
+    DigestMismatch,
+    NotSignedIn,
+    StoreFailed,
+    TooManyAttempts,
+    UnreadableState,
+)
+from ..store.damage import damage_of
 from ..store.record import Question
 
 log = logging.getLogger("assentry")
@@ -71,7 +80,7 @@ STATUSES: dict[type[AssentryError], int] = {DigestMismatch: 412}
 """The statuses that HTTP has a better word for than the tree."""
 
 
-def status_of(error: AssentryError) -> int:
+def http_status_of(error: AssentryError) -> int:
     """Return the HTTP status of an error."""
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), error.status)
 
@@ -92,10 +101,12 @@ def problem_of(error: Exception, request: Request) -> Problem:
     if isinstance(error, HTTPException):
         phrase = HTTPStatus(error.status_code).phrase
         return _make_problem("about:blank", phrase, error.status_code, str(error.detail), instance)
+    if isinstance(error, UnreadableState):
+        _note_damage(error, request)
     if not isinstance(error, AssentryError):
         log.error("A request failed", exc_info=error)
         return _make_problem("about:blank", "Internal Server Error", 500, FAILED, instance)
-    status, title = status_of(error), (type(error).__doc__ or "").split("\n", 1)[0]
+    status, title = http_status_of(error), (type(error).__doc__ or "").split("\n", 1)[0]
     if status >= 500:
         log.error("A request failed: %s", error, exc_info=error)
     detail = str(error) if status < 500 else f"{title} {known_of(error)}"
@@ -103,6 +114,13 @@ def problem_of(error: Exception, request: Request) -> Problem:
     if isinstance(error, AlreadyDecided):
         made = replace(made, by=error.by, verdict=error.verdict, at=error.at)
     return made
+
+
+def _note_damage(error: UnreadableState, request: Request) -> None:
+    """Note a row that ended a request, so that operators are told."""
+    inbox = getattr(request.app.state, "inbox", None)
+    if inbox is not None:
+        damage_of(inbox.store).note("other", str(error), int(inbox.store.clock() * 1000))
 
 
 def _make_problem(type: str, title: str, status: int, detail: str, instance: str, **more: Any) -> Problem:

@@ -15,25 +15,39 @@ from fastapi.responses import RedirectResponse
 from ..errors import NotFound, UnreadableState
 from ..store.record import Question
 from ..store.store import Store
+from .audit_pages import add_audit_pages
 from .auth import Authenticates
+from .control_pages import add_control_pages
 from .deciding import add_deciding
+from .many_pages import add_many_pages
 from .page_parts import PageContext, PageRoute, find_question_list, question_context, whole_page
 from .permissions import seen_by
 from .presence import Presence
 from .run_pages import add_run_pages
-from .templating import HEADERS, render
+from .statistics_pages import add_statistics_pages
+from .templating import HEADERS, KEYS, render
+from .views import KeptCounts
 
 STATIC = Path(__file__).parent / "static"
-FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "image/svg+xml"}
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {file.name: KINDS[file.suffix] for file in STATIC.iterdir() if file.suffix in KINDS}
+"""The files that a page may need, each with its type."""
+
+YEAR = 365 * 24 * 3600
+"""The seconds for which a browser keeps the choice of keys."""
 
 
 def router(store: Store, auth: Authenticates, *, presence: Presence | None = None) -> APIRouter:
     """Return the routes of the pages."""
-    pages = PageContext(store, auth, presence or Presence())
+    pages = PageContext(store, auth, presence or Presence(), KeptCounts(store))
     made = APIRouter(route_class=PageRoute, include_in_schema=False)
+    add_many_pages(made, pages)  # before the page of one question, whose address is /questions/{id}
     _add_questions(made, pages)
     add_deciding(made, pages)
     add_run_pages(made, pages)
+    add_audit_pages(made, pages)
+    add_statistics_pages(made, pages)
+    add_control_pages(made, pages)
     made.add_api_route("/static/{name}", static, methods=["GET", "HEAD"], name="static")
     return made
 
@@ -68,6 +82,15 @@ def _add_questions(made: APIRouter, pages: PageContext) -> None:
     @made.get("/")
     async def front(request: Request) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}/questions", 303)
+
+    @made.post("/keys")
+    async def keys(request: Request) -> Response:
+        _, sent = await pages.sent(request)
+        base, target = request.scope.get("root_path", ""), sent.get("next", "")
+        safe = target.startswith(f"{base}/") and not target.startswith("//") and "\\" not in target
+        answer = RedirectResponse(target if safe else f"{base}/questions", 303)
+        answer.set_cookie(KEYS, "off" if sent.get("keys") == "off" else "on", YEAR, path=f"{base}/", samesite="lax")
+        return answer
 
     @made.get("/questions")
     async def questions(request: Request) -> Response:

@@ -1,24 +1,23 @@
-"""The pages besides the questions: runs and their timelines, grants, and the audit trail."""
+"""The pages besides the questions: runs and their timelines, and grants."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse, StreamingResponse
-from msgspec.json import encode
 
-from ..store.record import MOST, Entry
+from ..store.record import MOST, Entry, RunRecord
 from ..store.store import Store
 from .conversation import MOST_FACTS, PROPOSING, CallKey, definitions_of, timeline, unknown_calls
-from .headline import order_in, sentence_of, with_order
+from .grant_pages import add_grant_pages
+from .headline import order_in
 from .identity import Identity
 from .page_parts import PageContext
-from .permissions import JournalView, grants_seen_by, listed_for
-from .templating import HEADERS, render
-from .wording import PAST, grant_words
+from .permissions import JournalView
+from .run_summary import RunWords, cost_of, standing_of, words_of, words_of_runs
+from .templating import render
+from .wording import status_word
 
 PAGE = 50
 ENTRIES = 500
@@ -32,8 +31,7 @@ TONES = {"waiting": "warn", "closed": "stop", "exhausted": "stop", "cancelled": 
 def add_run_pages(made: APIRouter, pages: PageContext) -> None:
     """Add the routes of these pages."""
     _add_runs(made, pages)
-    _add_grants(made, pages)
-    _add_audit(made, pages)
+    add_grant_pages(made, pages)
 
 
 def _add_runs(made: APIRouter, pages: PageContext) -> None:
@@ -48,6 +46,8 @@ def _add_runs(made: APIRouter, pages: PageContext) -> None:
             "runs.html",
             who=who,
             runs=page.items,
+            words=await words_of_runs(who, pages.store, page.items),
+            status_word=status_word,
             more=more,
             query=given,
             now=pages.now(),
@@ -60,25 +60,29 @@ def _add_runs(made: APIRouter, pages: PageContext) -> None:
     @made.get("/runs/{id}")
     async def run(request: Request, id: str) -> Response:
         who = await pages.who(request)
-        everything = request.query_params.get("all") == "1"
         record = await pages.store.record(id)
+        part = request.query_params.get("part")
+        if part in ("status", "standing"):
+            return await _summary_part(pages, request, who, record, f"{part}.html")
+        everything = request.query_params.get("all") == "1"
+        view = JournalView(who, pages.store, record)
         end = _number(request.query_params.get("to", ""), record.seq)
         start = max(0, end - ENTRIES)
         too_long = record.seq > MOST_FACTS
-        shown, before = ([], []) if too_long else await _entries(JournalView(who, pages.store, record), start, end)
+        shown, before = ([], []) if too_long else await _entries(view, start, end)
         moments = timeline(
             shown, everything=everything, before=before, orders=await _orders(pages.store, before + shown)
         )
-        part = request.query_params.get("part") == "timeline"
+        summary = {} if part == "timeline" else await _summary(pages, who, record, view)
         return render(
             request,
-            "timeline.html" if part else "run.html",
+            "timeline.html" if part == "timeline" else "run.html",
             who=who,
             run=record,
             moments=moments,
             everything=everything,
             now=pages.now(),
-            waiting="" if part else await pages.waiting(),
+            waiting="" if part == "timeline" else await pages.waiting(),
             section="runs",
             tones=TONES,
             hidden=len(shown) - len(moments),
@@ -86,7 +90,29 @@ def _add_runs(made: APIRouter, pages: PageContext) -> None:
             end=end,
             too_long=too_long,
             open={each.id for each in (await pages.store.questions(run=id, limit=MOST)).items},
+            **summary,
         )
+
+
+async def _summary(pages: PageContext, who: Identity, record: RunRecord, view: JournalView) -> dict[str, Any]:
+    """Return the context of a run's headline, of where it stands, and of what it cost."""
+    return {
+        "words": RunWords() if record.erased is not None or record.seq > MOST_FACTS else await words_of(view),
+        "standing": await standing_of(who, pages.store, record, view),
+        "cost": await cost_of(pages.store, record, pages.now()),
+        "status_words": status_word(record.status),
+    }
+
+
+async def _summary_part(
+    pages: PageContext, request: Request, who: Identity, record: RunRecord, template: str
+) -> Response:
+    """Return the part of a run's page that says where it stands."""
+    if template == "status.html":
+        return render(request, template, status_words=status_word(record.status))
+    view = JournalView(who, pages.store, record)
+    context = await _summary(pages, who, record, view)
+    return render(request, template, who=who, run=record, now=pages.now(), **context)
 
 
 async def _entries(view: JournalView, start: int, end: int) -> tuple[list[Entry], list[Entry]]:
@@ -105,75 +131,6 @@ async def _orders(store: Store, entries: list[Entry]) -> dict[CallKey, tuple[str
     marks = definitions_of(entries)
     orders = {mark: order_in(await store.definition(mark)) for mark in set(marks.values())}
     return {key: orders[mark] for key, mark in marks.items()}
-
-
-def _add_grants(made: APIRouter, pages: PageContext) -> None:
-    @made.get("/grants")
-    async def grants(request: Request) -> Response:
-        who = await pages.who(request)
-        given = _query(request, "tool", "run", "after")
-        revoked = request.query_params.get("all") == "1"
-        page = await pages.store.grants(**given, revoked=revoked, limit=PAGE)
-        more = f"?{urlencode({**given, 'after': page.next} | ({'all': '1'} if revoked else {}))}" if page.next else ""
-        rows = [(grant, grant_words(grant)) for grant in await grants_seen_by(who, pages.store, page.items)]
-        return render(
-            request,
-            "grants.html",
-            who=who,
-            grants=rows,
-            more=more,
-            revoked=revoked,
-            now=pages.now(),
-            waiting=await pages.waiting(),
-            section="grants",
-        )
-
-    @made.post("/grants/{run}/{id}/revoke")
-    async def revoke(request: Request, run: str, id: str) -> Response:
-        who, _ = await pages.sent(request)
-        who.need("grant")
-        await pages.store.revoke(id, by=who.name, run=run)
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/grants", 303)
-
-
-def _add_audit(made: APIRouter, pages: PageContext) -> None:
-    @made.get("/audit")
-    async def audit(request: Request) -> Response:
-        who = await pages.who(request)
-        given = _query(request, "tool", "agent", "after")
-        page = await pages.store.questions(**given, settled=True, limit=PAGE, newest=True)
-        more = f"?{urlencode({**given, 'after': page.next})}" if page.next else ""
-        newest = [listed_for(who, each) for each in await with_order(pages.store, page.items)]
-        rows = [(each, sentence_of(each), PAST.get(each.verdict or "", "")) for each in newest]
-        return render(
-            request,
-            "audit.html",
-            who=who,
-            rows=rows,
-            more=more,
-            now=pages.now(),
-            waiting=await pages.waiting(),
-            section="audit",
-            query=given,
-        )
-
-    @made.get("/audit.jsonl")
-    async def export(request: Request) -> Response:
-        who = await pages.who(request)
-        named = {"Content-Disposition": 'attachment; filename="decisions.jsonl"'}
-        return StreamingResponse(_decisions(pages, who), media_type="application/jsonl", headers=HEADERS | named)
-
-
-async def _decisions(pages: PageContext, who: Identity) -> AsyncIterator[bytes]:
-    """Yield every decision as a line of JSON, the oldest decision first; secret arguments are masked."""
-    after: str | None = None
-    while True:
-        page = await pages.store.questions(settled=True, limit=500, after=after)
-        for each in page.items:
-            yield encode(listed_for(who, each)) + b"\n"
-        after = page.next
-        if after is None:
-            return
 
 
 def _number(text: str, most: int) -> int:

@@ -22,9 +22,10 @@ from ..core.digest import BadJSON, parse_object
 from ..core.wording import described
 from ..errors import UsageError
 from ..ids import new_id
-from ..store.outbox import EVENTS, Event, Message, Webhook
+from ..store.outbox import EVENTS, FORMATS, Event, Message, Webhook, WebhookFormat, webhook_not_found
 from ..store.record import Question
 from ..store.store import Store
+from .chat import chat_body
 from .headline import EDITED, in_signature_order, order_of
 from .mask import masked
 
@@ -42,15 +43,25 @@ class Webhooks:
         self._store = store
         self._outbox = store.outbox
 
-    async def add(self, url: str, events: Sequence[str] = EVENTS, *, allow_http: bool = False) -> Webhook:
+    async def add(
+        self,
+        url: str,
+        events: Sequence[str] = EVENTS,
+        *,
+        allow_http: bool = False,
+        format: WebhookFormat = "standard",
+    ) -> Webhook:
         """Add a webhook, which is told of all later events; return it with its secret.
 
         Args:
             url: Where to send messages. It begins with https, or names this machine.
             events: The events to tell of: "question.asked", "question.settled".
             allow_http: True to allow http to other machines, for a network that is trusted.
+            format: "standard" for an event with its data; "chat" for a text, as the incoming webhooks of chats take it.
         """
         check_url(url, allow_http=allow_http)
+        if format not in FORMATS:
+            raise UsageError(f"A format is one of {', '.join(FORMATS)}, got {described(format)}.")
         await self._store.open()
         made = Webhook(
             id=new_id("hook"),
@@ -58,6 +69,7 @@ class Webhooks:
             secret=PREFIX + base64.b64encode(secrets.token_bytes(32)).decode(),
             events=_checked_events(events),
             made=int(self._store.clock() * 1000),
+            format=format,
         )
         await self._outbox.add(made)
         return made
@@ -70,9 +82,25 @@ class Webhooks:
         """Return the number of messages that wait, by webhook."""
         return await self._outbox.waiting()
 
+    async def errors(self) -> dict[str, str]:
+        """Return why messages that wait have failed, by webhook."""
+        return await self._outbox.errors()
+
     async def remove(self, webhook_id: str) -> None:
         """Remove a webhook, and the messages that wait for it."""
         await self._outbox.remove(webhook_id)
+
+    async def find(self, webhook_id: str) -> Webhook:
+        """Return a webhook, with its secret; raise `NotFound` if there is none."""
+        found = next((hook for hook in await self.all() if hook.id == webhook_id), None)
+        if found is None:
+            raise webhook_not_found(webhook_id)
+        return found
+
+    async def disable(self, webhook_id: str, *, by: str) -> None:
+        """Stop sending to a webhook, and tell it of no new events; what waits is kept."""
+        if (await self.find(webhook_id)).disabled is None:
+            await self._outbox.disable(webhook_id, f"{by} disabled it")
 
     async def enable(self, webhook_id: str) -> None:
         """Send to a webhook again that was given up, first the messages that have waited."""
@@ -128,18 +156,48 @@ def headers(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> d
     }
 
 
-def body_of(message: Message, question: Question | None, base_url: str | None) -> bytes:
+def check_base_url(url: str) -> str:
+    """Return the address of an inbox's pages, without a slash at its end; raise `UsageError` if it is none."""
+    what = "The base URL is the address of the inbox's pages, such as https://inbox.example.com/approve"
+    if type(url) is not str or len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{what}; got {described(url)}.")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{what}; this one cannot be read: {error}.") from None
+    if parts.scheme not in ("https", "http") or not host:
+        raise UsageError(f"{what}; got {described(url)}.")
+    if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
+        raise UsageError(f"{what}, without a name, a password, a query or a fragment; got {described(url)}.")
+    return url.rstrip("/")
+
+
+def body_of(
+    message: Message, question: Question | None, base_url: str | None, format: WebhookFormat = "standard"
+) -> bytes:
     """Return the body of a message. A question that is gone, or was erased, leaves only its ids."""
     subject = message.subject
+    link = _link(subject.question, base_url)
+    if format == "chat":
+        return chat_body(message, question, link)
     data: dict[str, Any] = {"question": subject.question, "run": subject.run}
-    if base_url is not None:
-        data["link"] = f"{base_url.rstrip('/')}/questions/{quote(subject.question, safe='')}"
+    if link is not None:
+        data["link"] = link
     ended = subject if question is None else question  # a question's row is sealed, and a message is not
     if subject.verdict is not None and ended.verdict is not None:
         data |= {"verdict": ended.verdict, "by": ended.by}
     if question is not None:
         data |= _message_about(masked(question))
     return msgspec.json.encode({"type": message.event, "timestamp": utc_time(message.at), "data": data})
+
+
+def _link(question_id: str, base_url: str | None) -> str | None:
+    """Return the address of a question's page, or of the list for no question; None if nobody knows the inbox's."""
+    if base_url is None:
+        return None
+    page = f"/{quote(question_id, safe='')}" if question_id else ""
+    return f"{base_url.rstrip('/')}/questions{page}"
 
 
 def _message_about(question: Question) -> dict[str, Any]:

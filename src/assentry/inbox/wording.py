@@ -6,34 +6,25 @@ from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
-from msgspec.json import encode
 
 from ..approval.decide import may_decide
 from ..approval.decision import Decider
 from ..core.digest import canonical
 from ..core.wording import shortened
-from ..store.record import Entry, GrantRecord, Question
+from ..definitions.preview import Sentence
+from ..store.record import Entry, Question
 from .difference import ChangedLine, changed_lines
 from .headline import in_signature_order, order_of, sentence_of
 from .identity import Identity
-from .json_values import read_json, read_or_text, size_of, write_json
+from .json_values import laid_out_json, read_json, read_or_text, size_of
+from .language import translate
 from .mask import masked
-from .templating import left, utc
+from .templating import left
 
 MOST_COMPARED = 400_000
 """The most characters of two texts that are compared."""
 SOON = 60 * 60 * 1000
 """Milliseconds before a deadline from which a question is due soon."""
-MOST_PINS = 20
-"""The most pinned arguments that are named, if there are too many to be shown with their values."""
-PAST = {
-    "approve": "approved",
-    "edit": "approved with changes",
-    "reject": "rejected",
-    "respond": "answered",
-    "replaced": "replaced by a newer question",
-    "void": "closed with its run",
-}
 
 
 class Tag(Struct, frozen=True):
@@ -43,6 +34,8 @@ class Tag(Struct, frozen=True):
     tone: str = ""
     until: int | None = None
     """The deadline that the mark counts down to."""
+    counts: str = ""
+    """The words in which the script counts down: "left", "due" or "rejected"."""
 
 
 class QuestionRow(Struct):
@@ -56,6 +49,8 @@ class QuestionRow(Struct):
     tags: list[Tag]
     soon: bool
     deadline: int
+    approval: bool
+    """True if it waits for an approval, and so can be decided together with others."""
 
 
 def place_of(row: QuestionRow) -> tuple[int, int, int, str]:
@@ -68,29 +63,44 @@ def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | N
     if question.until is not None:
         close = question.until - now
         tone = "stop" if close < 5 * 60_000 else "warn" if close < SOON else ""
+        counts = "rejected" if long else "left"
         if close < 0:
-            return Tag("the deadline has passed", tone, question.until)
+            return Tag(translate("the deadline has passed"), tone, question.until, counts)
         words = left(question.until, now)
-        return Tag(f"rejected in {words} if nobody answers" if long else f"{words} left", tone, question.until)
+        if long:
+            return Tag(translate("rejected in {time} if nobody answers", time=words), tone, question.until, counts)
+        return Tag(translate("{time} left", time=words), tone, question.until, counts)
     if question.due is not None:
         if question.due <= now:
-            return Tag("overdue", "stop", None)
-        words = left(question.due, now)
-        return Tag(f"due in {words}", "warn" if question.due - now < SOON else "", question.due)
+            return Tag(translate("overdue"), "stop", None)
+        said = translate("due in {time}", time=left(question.due, now))
+        return Tag(said, "warn" if question.due - now < SOON else "", question.due, "due")
     return None
+
+
+def headline_of(question: Question) -> str:
+    """Return what a question is about, in one sentence in the reader's language."""
+    return sentence_of(question, translate)
 
 
 def row_of(question: Question, now: int, looking: list[str]) -> QuestionRow:
     """Return a question for the list; secret arguments are masked there for everybody."""
-    question = masked(question)
     tags = [tag] if (tag := deadline_tag(question, now)) is not None else []
+    if question.risk == "high":
+        tags.append(Tag(translate("high risk"), "stop"))
+    if preview_warnings(question):
+        tags.append(Tag(translate("warning"), "warn"))
+    question = masked(question)
     if question.kind != "approval":
-        tags.append(Tag("asks for input") if question.kind == "input" else Tag("in doubt", "stop"))
+        tags.append(
+            Tag(translate("asks for input")) if question.kind == "input" else Tag(translate("in doubt"), "stop")
+        )
     if looking:
-        tags.append(Tag(f"{looking[0]} is looking" if len(looking) == 1 else f"{len(looking)} are looking", "info"))
+        one = translate("{name} is looking", name=looking[0])
+        tags.append(Tag(one if len(looking) == 1 else translate("{n} are looking", n=len(looking)), "info"))
     ends = [each for each in (question.until, question.due) if each is not None]
     deadline = min(ends) if ends else 2**62
-    sentence = sentence_of(question)
+    sentence = headline_of(question)
     return QuestionRow(
         question.id,
         shortened(sentence, 300),
@@ -100,35 +110,87 @@ def row_of(question: Question, now: int, looking: list[str]) -> QuestionRow:
         tags,
         deadline - now < SOON,
         deadline,
+        question.kind == "approval",
     )
 
 
-def why_not(question: Question, who: Identity) -> str:
+def settled_row(question: Question) -> QuestionRow:
+    """Return a question that was decided, for the list; its time is that of the decision."""
+    row = row_of(question, question.decided or 0, [])
+    ends = {"approve": translate("approved"), "edit": translate("edited"), "respond": translate("answered")}
+    rejected = Tag(translate("rejected"), "stop")
+    end = rejected if question.verdict == "reject" else Tag(ends.get(question.verdict or "", ""))
+    row.tags, row.at, row.soon = [end], question.decided or 0, False
+    return row
+
+
+def preview_warnings(question: Question) -> list[str]:
+    """Return the warnings of a question's preview; that it failed is one."""
+    preview = question.preview
+    if preview is None:
+        return []
+    failed = [] if preview.failed is None else [translate("The preview failed: {why}", why=preview.failed)]
+    return failed + [each.text for each in preview.blocks if isinstance(each, Sentence) and each.warning]
+
+
+def needs_second_act(question: Question) -> bool:
+    """Return True if approving takes a second, deliberate act: the risk is high, or the preview warns or failed."""
+    return question.kind == "approval" and (question.risk == "high" or bool(preview_warnings(question)))
+
+
+def is_expired(question: Question, now: int) -> bool:
+    """Return True if nobody settled a question in time; a decision in the deadline's own millisecond is in time."""
+    return question.verdict is None and question.until is not None and now > question.until
+
+
+def why_not_theirs(question: Question, who: Identity) -> str:
     """Return the reason why somebody may not decide a question; empty if they may."""
     if not who.may("decide"):
-        return f"You are signed in as {who.role}, and may look but not decide."
+        return translate("You are signed in as {role}, and may look but not decide.", role=who.role)
     if question.started_by == who.name:
-        return "You asked for this run. Somebody else must decide in it."
+        return translate("You asked for this run. Somebody else must decide in it.")
     if not may_decide(question.reviewers, Decider(who.name, who.groups)):
-        return f"This is for {people(question.reviewers)} to decide."
+        return translate("This is for {people} to decide.", people=people(question.reviewers))
     return ""
 
 
 def people(names: tuple[str, ...]) -> str:
     """Return names and groups in words."""
-    words = [f"the group {name[6:]}" if name.startswith("group:") else name for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    words = [translate("the group {name}", name=name[6:]) if name.startswith("group:") else name for name in names]
+    return words[0] if len(words) == 1 else translate("{some} or {last}", some=", ".join(words[:-1]), last=words[-1])
+
+
+def verdict_words() -> dict[str, str]:
+    """Return the ends that a question may have, each in a word or two: "approved"."""
+    return {
+        "approve": translate("approved"),
+        "edit": translate("approved with changes"),
+        "reject": translate("rejected"),
+        "respond": translate("answered"),
+        "replaced": translate("replaced by a newer question"),
+        "void": translate("closed with its run"),
+    }
 
 
 def settled_words(question: Question, who: Identity) -> str:
     """Return how a question ended: "Approved by you"."""
-    verdict = PAST.get(question.verdict or "", question.verdict or "")
-    if question.verdict in ("replaced", "void"):
-        return verdict.capitalize()
-    by = "you" if question.by == who.name else question.by or "somebody"
-    if question.verdict == "reject" and question.by == "deadline":
-        return "Rejected because nobody answered in time"
-    return f"{verdict} by {by}".capitalize() if by == "you" else f"{verdict.capitalize()} by {by}"
+    by = question.by or translate("somebody")
+    match question.verdict, question.by == who.name:
+        case "replaced", _:
+            return translate("Replaced by a newer question")
+        case "void", _:
+            return translate("Closed with its run")
+        case "reject", _ if question.by == "deadline":
+            return translate("Rejected because nobody answered in time")
+        case "approve", own:
+            return translate("Approved by you") if own else translate("Approved by {name}", name=by)
+        case "edit", own:
+            mine = translate("Approved with changes by you")
+            return mine if own else translate("Approved with changes by {name}", name=by)
+        case "reject", own:
+            return translate("Rejected by you") if own else translate("Rejected by {name}", name=by)
+        case _, own:
+            return translate("Answered by you") if own else translate("Answered by {name}", name=by)
 
 
 def compare_texts(before: str, after: str, order: Collection[str] = ()) -> list[ChangedLine]:
@@ -139,7 +201,10 @@ def compare_texts(before: str, after: str, order: Collection[str] = ()) -> list[
     if before == after:
         return []
     if len(before) + len(after) > MOST_COMPARED:
-        return [ChangedLine("-", f"{size_of(before)}, too long to compare"), ChangedLine("+", size_of(after))]
+        return [
+            ChangedLine("-", translate("{size}, too long to compare", size=size_of(before))),
+            ChangedLine("+", size_of(after)),
+        ]
     one, two = (_pretty(each, order).split("\n") for each in (before, after))
     return changed_lines(one, two) if one != two else []
 
@@ -152,7 +217,7 @@ def too_long_to_compare(before: str, after: str) -> bool:
 def _pretty(text: str, order: Collection[str]) -> str:
     try:
         value = read_json(text)
-        return write_json(in_signature_order(value, order) if isinstance(value, dict) else value, 2)
+        return laid_out_json(in_signature_order(value, order) if isinstance(value, dict) else value)
     except ValueError:
         return text
 
@@ -195,36 +260,26 @@ def decided_in(entries: list[Entry], question: Question) -> Decided | None:
         after = question.arguments if args is None else as_text(args)
         changes = compare_texts(question.arguments, after, order_of(question))
         whole = after if too_long_to_compare(question.arguments, after) else ""
-        return Decided("What runs instead", changes, str(tool or ""), whole, why, edited=True)
+        return Decided(translate("What runs instead"), changes, str(tool or ""), whole, why, edited=True)
     if kind == "approved":
-        return Decided("The note to the approval", words=why) if why else None
+        return Decided(translate("The note to the approval"), words=why) if why else None
     if kind == "refused":
         message = fact.get("message")
-        return Decided("The reason for the rejection", words=str(message)) if message is not None else None
+        return Decided(translate("The reason for the rejection"), words=str(message)) if message is not None else None
     value = as_text(fact.get("value" if kind == "answered" else "output"))
-    return Decided("The answer", words=str(fact.get("note") or ""), answer=read_or_text(value), answered=True)
+    note = str(fact.get("note") or "")
+    return Decided(translate("The answer"), words=note, answer=read_or_text(value), answered=True)
 
 
-def terms_words(
-    question_tool: str, agent: str, pins: dict[str, Any] | None, uses: int | None, until: int | None
-) -> str:
-    """Return the terms of a grant in words."""
-    pinned = " and ".join(f"{name} = {shortened(write_json(each), 60)}" for name, each in (pins or {}).items())
-    which = f"every later call of {question_tool} by {agent} in this run"
-    with_ = f" with exactly {pinned}" if pinned else ", whatever its arguments"
-    often = "" if uses is None else f", up to {uses:,} time{'s' if uses != 1 else ''}"
-    end = "until it is revoked" if until is None else f"until {utc(until, '%d %b %Y %H:%M UTC')}"
-    return f"{which}{with_}{often}, {end}"
-
-
-def _pins_of(grant: GrantRecord) -> dict[str, Any] | None:
-    if not grant.pins:
-        return None
-    pins = read_or_text(encode(grant.pins).decode())
-    return pins if isinstance(pins, dict) else dict.fromkeys(list(grant.pins)[:MOST_PINS], "…")
-
-
-def grant_words(grant: GrantRecord) -> str:
-    """Return a grant in words."""
-    pins = _pins_of(grant)
-    return terms_words(grant.tool, grant.agent, pins, grant.max_uses, grant.until)
+def status_word(status: str) -> str:
+    """Return a run's status in the reader's language."""
+    words = {
+        "working": translate("working"),
+        "waiting": translate("waiting"),
+        "idle": translate("idle"),
+        "done": translate("done"),
+        "exhausted": translate("out of turns"),
+        "cancelled": translate("cancelled"),
+        "closed": translate("ended"),
+    }
+    return words.get(status, status)

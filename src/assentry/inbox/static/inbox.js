@@ -1,8 +1,9 @@
-// The inbox's own script. Everything works without it: it adds live updates, keys, relative times and a live difference.
-"use strict";
+// The inbox's own script. Everything works without it: it adds live updates, keys and relative times.
+import { isHeld, overtaken } from "./hold.js";
+import { $, $$, say, t, tell, touched } from "./page.js";
+import { maySee } from "./seen.js";
+
 (() => {
-  const $ = (query, from = document) => from.querySelector(query);
-  const $$ = (query, from = document) => [...from.querySelectorAll(query)];
   document.documentElement.classList.add("js");
 
   // The code of a sign-in link is behind its "#", so that no server or proxy logs it; the browser's history forgets it too.
@@ -16,24 +17,57 @@
 
   // -- relative times ----------------------------------------------------------------------------
   const span = (ms) => {
-    const seconds = Math.floor(ms / 1000);
-    for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
-    return "";
+    const minutes = Math.floor(ms / 60000);
+    if (minutes >= 1440) return t("{n} d", { n: Math.floor(minutes / 1440) });
+    if (minutes >= 60) return t("{n} h", { n: Math.floor(minutes / 60) });
+    return minutes > 0 ? t("{n} min", { n: minutes }) : "";
   };
+  const moment = (at) => new Date(at).toLocaleString(document.documentElement.lang, { dateStyle: "medium", timeStyle: "long" });
+  const rest = (kind, left, time) => {
+    if (left < 0) return kind === "due" ? t("due now") : t("the deadline has passed");
+    if (kind === "rejected") return t("rejected in {time} if nobody answers", { time });
+    return kind === "due" ? t("due in {time}", { time }) : t("{time} left", { time });
+  };
+  const asked = $("[data-question]");
+  const ahead = asked ? Number(asked.dataset.now) - Date.now() : 0; // how far the server's clock is ahead
   const tick = () => {
     const now = Date.now();
     for (const each of $$("[data-at]")) {
-      const words = span(now - Number(each.dataset.at));
-      each.textContent = each.dataset.words === "ago" ? (words ? `${words} ago` : "just now") : words || "now";
-      each.title = new Date(Number(each.dataset.at)).toLocaleString();
+      const time = span(now - Number(each.dataset.at));
+      each.textContent = each.dataset.words === "ago" ? (time ? t("{time} ago", { time }) : t("just now")) : time || t("now");
+      each.title = moment(Number(each.dataset.at)); // the reader's own time, with its zone; `datetime` has the store's
     }
     for (const each of $$("[data-until]")) {
-      const rest = Number(each.dataset.until) - now, words = span(rest) || "under a minute", isDue = each.textContent.startsWith("due");
-      each.textContent = rest < 0 ? (isDue ? "due now" : "the deadline has passed") : each.dataset.words === "rejected" ? `rejected in ${words} if nobody answers` : isDue ? `due in ${words}` : `${words} left`;
-      each.classList.toggle("stop", rest < 300000);
-      each.classList.toggle("warn", rest >= 300000 && rest < 3600000);
+      const left = Number(each.dataset.until) - now;
+      each.textContent = rest(each.dataset.words, left, span(left) || t("under a minute"));
+      each.title = moment(Number(each.dataset.until));
+      each.classList.toggle("stop", left < 300000);
+      each.classList.toggle("warn", left >= 300000 && left < 3600000);
     }
   };
+  // Nothing changes between the press of a pointer and its release: the click would be lost, or fall on something else.
+  let released = Promise.resolve(), release = () => {};
+  addEventListener("pointerdown", () => { released = new Promise((done) => { release = done; setTimeout(done, 1000); }); }, true);
+  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => setTimeout(release, 0), true);
+  const leaveEmpty = (each) => { // what stands beside it does not move into its place, under a click that is on its way
+    const empty = document.createElement("span"), { width, height } = each.getBoundingClientRect();
+    Object.assign(empty.style, { width: `${width}px`, height: `${height}px` });
+    each.replaceWith(empty);
+  };
+  const expire = async () => {
+    // The deadline passed while this person looked: only a rejection is still taken.
+    await released;
+    if (isHeld() || !$(".act")) return;
+    for (const each of $$(".act .approving, .act > [data-act]:not([data-act=late]), .act [form]")) leaveEmpty(each);
+    tell(t("The deadline has passed: this cannot be approved any more."));
+    const note = document.createElement("p");
+    note.className = "late-note";
+    note.textContent = t("The deadline has passed: this cannot be approved any more.");
+    $(".act").prepend(note);
+    tick();
+  };
+  const deadline = Number(asked?.dataset.deadline || 0) - Date.now() - ahead;
+  if (asked?.dataset.deadline && deadline < 2 ** 31) setTimeout(expire, Math.max(0, deadline + 1));
 
   // -- parts of the page that follow the store ---------------------------------------------------
   const ids = () => $$("#rows .row").map((row) => row.dataset.id);
@@ -43,6 +77,7 @@
     const answer = await fetch(part.dataset.refresh, { headers: { "X-Part": "1" } });
     if (!answer.ok || answer.redirected) return;
     const text = await answer.text();
+    await released;
     if (mine < (part.shown || 0)) return; // a later answer was faster
     part.shown = mine;
     if (part.seen === text) return;
@@ -52,33 +87,57 @@
     const from = part.dataset.part ? $(part.dataset.part, made) : made.body;
     if (!from) return;
     const was = part.id === "notice" && $(".banner", part) !== null;
+    const kept = part.id === "rows" && inSight();
     part.replaceChildren(...from.childNodes);
     part.seen = text;
+    if (kept) bringIntoSight();
+    if (part.id === "rows" && $("#place")) $("#place").textContent = $("[data-place]", part)?.textContent || "";
     if (focused) $$("a", part).find((link) => link.getAttribute("href") === focused)?.focus();
     if (known) arrived(known);
     if (part.id === "notice" && !was && $(".banner", part)) settled(part);
     tick();
   };
+  // The row of this question stays in sight, unless the reader has scrolled away from it; so does the place of the list.
+  const list = $(".list");
+  const bounds = () => [$("#rows [aria-current].row")?.getBoundingClientRect(), list?.getBoundingClientRect()];
+  const inSight = () => { const [row, frame] = bounds(); return Boolean(row && row.bottom > frame.top && row.top < frame.bottom); };
+  const bringIntoSight = () => {
+    const [row, frame] = bounds();
+    if (!row || list.scrollHeight <= list.clientHeight) return;
+    if (row.top < frame.top + 60) list.scrollTop -= frame.top + 60 - row.top;
+    else if (row.bottom > frame.bottom - 20) list.scrollTop += row.bottom - frame.bottom + 20;
+  };
+  const SCROLLED = "assentry-scrolled";
+  if (list) {
+    const [where, top] = JSON.parse(sessionStorage.getItem(SCROLLED) || "[]");
+    if (where === $("#rows").dataset.refresh.replace(/[?&]at=[^&]*/, "")) list.scrollTop = top;
+    bringIntoSight();
+    addEventListener("pagehide", () => sessionStorage.setItem(SCROLLED, JSON.stringify([$("#rows").dataset.refresh.replace(/[?&]at=[^&]*/, ""), list.scrollTop])));
+  }
   const arrived = (known) => {
     const fresh = $$("#rows .row").filter((row) => !known.includes(row.dataset.id));
     for (const row of fresh) row.classList.add("new");
-    if (fresh.length) say(fresh.length === 1 ? `New question: ${$(".t", fresh[0]).textContent}` : `${fresh.length} new questions`);
+    if (fresh.length) say(fresh.length === 1 ? t("New question: {sentence}", { sentence: $(".t", fresh[0]).textContent }) : t("{n} new questions", { n: fresh.length }));
   };
   const settled = (part) => {
     // Somebody decided while this person looked: the acts would only fail.
-    say($(".banner", part).textContent.trim());
-    for (const each of $$(".act button, .act .button")) each.remove();
-    for (const each of $$(".act form")) each.remove();
+    const banner = $(".banner", part), act = $(".act"), words = document.createElement("p");
+    if (!overtaken()) tell(banner.textContent.trim().replace(/\s+/g, " "));
+    words.textContent = $("strong", banner).textContent; // the banner may be out of sight
+    act.style.minHeight = `${act.getBoundingClientRect().height}px`; // what is below does not come under a click that is on its way
+    act.replaceChildren(words);
     const whole = document.createElement("a"); // the rest of this page is as it was
     whole.href = location.href;
-    whole.textContent = "See what was decided";
+    whole.textContent = t("See what was decided");
     $(".banner p", part).append(" ", whole);
   };
-  const say = (words) => { $("#said").textContent = words; };
-  let waiting = 0;
+  // Soon after the first news, and at most twice a second: neither does a stream of news put it off for ever.
+  let waiting = 0, looked = 0;
   const refreshAll = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => { for (const part of $$("[data-refresh]")) refresh(part).catch(() => {}); }, 60);
+    waiting ||= setTimeout(() => {
+      [waiting, looked] = [0, Date.now()];
+      for (const part of $$("[data-refresh]")) refresh(part).catch(() => {});
+    }, Math.min(500, Math.max(60, looked + 500 - Date.now())));
   };
 
   // -- the stream of events ----------------------------------------------------------------------
@@ -88,13 +147,13 @@
     const alive = () => { clearTimeout(lost); lost = 0; $("#offline").hidden = true; $("#live").hidden = false; };
     const connect = () => {
       stream = new EventSource(source);
-      stream.onopen = () => { alive(); refreshAll(); };
+      stream.onopen = () => { alive(); refreshAll(); dispatchEvent(new CustomEvent("inbox-news", { detail: "open" })); };
       stream.onerror = () => {
         $("#live").hidden = true;
         if (!lost) lost = setTimeout(() => { $("#offline").hidden = false; }, 1500);
         if (stream.readyState === 2) setTimeout(connect, 10000); // refused, and the browser does not try again
       };
-      for (const name of ["question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "reset"]) stream.addEventListener(name, refreshAll);
+      for (const name of ["question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "stop.changed", "reset"]) stream.addEventListener(name, () => { refreshAll(); dispatchEvent(new CustomEvent("inbox-news", { detail: name })); });
     };
     connect();
     addEventListener("pagehide", () => stream.close());
@@ -119,25 +178,28 @@
       at = (below < 0 ? rows.length : below) - (step > 0 ? 1 : 0);
     }
     const next = rows[at + step] || (step > 0 ? $("[data-next]") : null);
-    if (next) { next.scrollIntoView({ block: "nearest" }); next.click(); } else if (step > 0) say($("#rows .more a") ? "The list goes on, on its next page." : "This is the end of the list.");
+    if (next) { next.scrollIntoView({ block: "nearest" }); next.click(); } else if (step > 0) tell($("#rows .more a") ? t("The list goes on, on its next page.") : t("This is the end of the list."));
   };
   addEventListener("keydown", (event) => {
     if (Date.now() - leaving < 10000) { event.preventDefault(); return; }
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
-      const form = $("#send") || event.target.closest("form[data-send]") || $("form[data-send]");
-      const live = $("[data-live-form]");
-      if (form && !(live && live.dataset.stale)) { event.preventDefault(); form.requestSubmit($("[name=do][value=send]", form)); }
+      if ($("[data-live-form]")) return; // an edit is sent by its own script, once it is checked
+      const form = $("#send") || event.target.closest("form[data-send]") || $("#answer");
+      if (form) { event.preventDefault(); form.requestSubmit($("[name=do][value=send]", form)); }
       return;
     }
     if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
     if (typing && event.key !== "Escape") return;
     if (typing && typing.type === "search") { typing.blur(); return; }
+    if (document.body.dataset.keys === "off" && event.key.length === 1) return;
     if (event.key === "?") { $("#help")?.showModal(); event.preventDefault(); return; }
     if (event.key === "j" || event.key === "k") { move(event.key === "j" ? 1 : -1); return; }
     const target = $(`[data-key="${CSS.escape(event.key)}"]`);
     if (!target || (event.key === "Enter" && event.target !== document.body)) return;
     event.preventDefault();
+    if (!maySee(target)) return;
+    if (target.dataset.key === "n") { target.closest("details").open = true; $("textarea", target.closest("details")).focus(); return; }
     if (target.matches("input")) { target.focus(); target.select(); } else target.click();
   });
   for (const select of $$(".list .filters select")) select.addEventListener("change", () => select.form.requestSubmit());
@@ -150,50 +212,6 @@
   });
   addEventListener("pageshow", () => { for (const form of $$("[data-sent]")) delete form.dataset.sent; });
 
-  // What was typed before this script ran, or kept by the browser as it loaded the page anew.
-  const touched = (form) => [...form.elements, ...$$("option", form)].some((field) => (/^(checkbox|radio)$/.test(field.type) ? field.checked !== field.defaultChecked : field.selected !== field.defaultSelected || ("defaultValue" in field && field.value !== field.defaultValue)));
-
-  // -- the live difference of an edit ------------------------------------------------------------
-  const form = $("[data-live-form]");
-  if (form) {
-    const sender = $("#sender"), reviewer = $("#reviewer");
-    let later = 0, turn = 0;
-    const show = () => {
-      const ready = $("#send") && !form.dataset.stale;
-      sender.hidden = false;
-      sender.disabled = !ready;
-      sender.classList.toggle("waits", !ready);
-      reviewer.hidden = true;
-    };
-    const update = async () => {
-      const mine = ++turn, data = new URLSearchParams(new FormData(form));
-      data.set("do", "live");
-      const answer = await fetch(form.action, { method: "POST", body: data }).catch(() => null);
-      if (!answer || !answer.ok || mine !== turn) return;
-      const made = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const fresh = $("#review", made);
-      if (!fresh || mine !== turn) return;
-      $("#review").replaceWith(fresh);
-      delete form.dataset.stale;
-      show();
-    };
-    if (touched(form)) { form.dataset.stale = "1"; update(); }
-    else if (matchMedia("(pointer: fine)").matches) $("input:not([type=hidden]), select, textarea", form)?.focus({ preventScroll: true }); // on a phone it would open the keyboard
-    form.addEventListener("input", (event) => {
-      form.dataset.stale = "1";
-      turn += 1; // an answer that is under way does not know of this
-      show();
-      const field = event.target;
-      if ("defaultValue" in field) {
-        const differs = field.value !== field.defaultValue;
-        field.classList.toggle("changed", differs && field.type !== "radio");
-        field.closest(".field")?.classList.toggle("touched", differs);
-      }
-      clearTimeout(later);
-      later = setTimeout(update, 180);
-    });
-    show();
-  }
   // Terms that were changed after they were put in words must be put in words again, even if it was before this script ran.
   const terms = $("#terms");
   if (terms) {
