@@ -758,3 +758,21 @@ def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
 
 def test_an_address_may_name_its_driver() -> None:
     assert "shop on host" in repr(open_store("postgresql+psycopg://ann@host/shop"))
+
+
+def test_the_questions_that_somebody_may_decide_are_listed(shop: Path, cli: Cli) -> None:
+    @function_tool(needs_approval=True, reviewers=("ann", "group:ops"))
+    async def send(to: str) -> str:
+        """Send."""
+        return to
+
+    async def ask() -> None:
+        agent = Agent("Shop", tools=[send], model=ScriptedModel([call("send", {"to": "ann"})]))
+        async with open_store("runs.db") as store:
+            await Runner.run(agent, "go", store=store)
+
+    asyncio.run(ask())
+    assert len(found(cli, "questions", "list", "runs.db", "--for", "ann")["items"]) == 1
+    assert found(cli, "questions", "list", "runs.db", "--for", "bob")["items"] == []
+    code, _, err = cli("questions", "list", "runs.db", "--for-me")
+    assert code == 2 and "--for-me goes with a server; with a store, use --for NAME" in err

@@ -337,6 +337,32 @@ def test_a_grant_is_given_listed_and_revoked(cli: Cli) -> None:
     assert (code, err) == (1, "assentry: The store has no grant 'nope'.\n")
 
 
+def test_a_grant_over_all_runs_is_given_listed_and_revoked(cli: Cli) -> None:
+    ask("ann")
+    [question] = questions(cli)
+    words = ("grants", "give", question["id"], "--by", "ann", *STORE, "--all-runs", "--uses", "3", "--for", "1h")
+    code, out, err = cli(*words, "--where", "to starts_with a", stdin="n\n")
+    assert (code, out) == (1, "") and "in all of its runs, where: to starts_with a, up to 3 times, for 3600" in err
+    code, out, err = cli(*words, "--where", "to starts_with a", stdin="y\n")
+    assert code == 0 and "where: to starts_with a" in out
+    [grant] = found(cli, "grants", "--all-runs", *STORE)["items"]
+    assert (grant["max_uses"], grant["where"], grant["tool"]) == (3, {"to": {"starts_with": "a"}}, "send")
+    assert questions(cli) == [question] and found(cli, "grants", *STORE)["items"] == []
+    code, out, _ = cli("grants", "list", "--all-runs", *STORE)
+    assert code == 0 and "0 of 3" in out and "to starts_with a" in out and "in force" in out
+    assert cli("grants", "revoke", grant["id"], *STORE, "--by", "bea")[:2] == (0, f"Revoked {grant['id']}.\n")
+    assert found(cli, "grants", "--all-runs", *STORE)["items"] == []
+    [gone] = found(cli, "grants", "--all-runs", "--revoked", *STORE)["items"]
+    assert gone["revoked_by"] == "bea"
+    for wrong in (["--where", "to"], ["--where", "none = 1"], ["--pin", "{}"], ["--message", "no"]):
+        assert cli(*words, *wrong, "--digest", question["digest"])[0] in (1, 2)
+    assert cli(*words[:6], "--where", "to = ann")[0] == 2
+    assert len(found(cli, "grants", "--all-runs", "--revoked", *STORE)["items"]) == 1
+    add_user(cli, "rob", "reviewer")
+    words = ("grants", "give", question["id"], "--by", "rob", "--digest", question["digest"], "--all-runs", *STORE)
+    assert cli(*words)[0::2] == (1, "assentry: rob is a reviewer, and may not grant here.\n")
+
+
 def test_who_may_only_review_gives_no_grant(cli: Cli) -> None:
     ask("ann")
     add_user(cli, "rob", "reviewer")
@@ -402,6 +428,11 @@ def test_a_server_is_asked_as_a_store_is(address: str, cli: Cli, monkeypatch: py
     assert (grant["max_uses"], grant["by"]) == (2, "olga")
     assert cli("grants", "revoke", grant["id"])[0] == 0
     assert questions(cli, "list", *there) == [] and found(cli, "grants")["items"] == []
+    words = ("grants", "give", third["id"], "--all-runs", "--where", "to = cay", "--digest", third["digest"])
+    assert (standing := found(cli, *words))["by"] == "olga" and standing["where"] == {"to": {"is": "cay"}}
+    assert found(cli, "grants", "--all-runs")["items"] == [standing]
+    assert cli("grants", "revoke", standing["id"])[0] == 0
+    assert found(cli, "grants", "--all-runs")["items"] == []
 
 
 def test_the_journals_of_a_server_are_exported_and_verified(address: str, cli: Cli, here: Path) -> None:

@@ -2,7 +2,11 @@
 
 import sys
 
-from .command import main
-
 if __name__ == "__main__":
+    if sys.argv[1:3] == ["hook", "run"]:  # an agent waits for it at each call of a tool: nothing else is loaded
+        from .hook import answer_agent
+
+        answer_agent(sys.argv[1:])
+    from .command import main
+
     sys.exit(main())

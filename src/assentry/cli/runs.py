@@ -11,10 +11,28 @@ from ..core.run import UNDER_WAY
 from ..errors import StoreFailed
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
-from .source import source
-from .write import confirm, put, put_json, put_table, say, spelled_name, when
+from .source import StoreSource, source
+from .table import Cell, Column, TimeCell, print_table
+from .write import confirm, put, put_done, put_json, say, spelled_name, when
 
-HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
+RUNS = (
+    Column("RUN", "id"),
+    Column("AGENT", "text"),
+    Column("STATUS"),
+    Column("QUESTIONS", least=120),
+    Column("FACTS", least=120),
+    Column("BEGAN (UTC)", "time", least=100, brief="BEGAN"),
+    Column("CHANGED (UTC)", "time", brief="CHANGED"),
+    Column("NOTE", "text"),
+)
+FACTS = (
+    Column("#"),
+    Column("AT (UTC)", "time", brief="AT"),
+    Column("FACT"),
+    Column("CALL", "text", least=100),
+    Column("BY", "text"),
+    Column("WHAT", "text"),
+)
 LONGEST_FACT = 200
 """Characters of a fact on its line; `--json` prints all of the fact."""
 LEFT_OUT = ("fact", "at", "call", "by", "path")
@@ -27,21 +45,21 @@ async def print_runs(options: Namespace) -> int:
     if options.json:
         put_json(page)
         return 0
-    put_table([HEAD, *map(_row, page.items)])
+    print_table(RUNS, map(_row, page.items))
     if page.next is not None:
         say(f"There are more: --after '{page.next}'")
     return 0
 
 
-def _row(run: RunRecord) -> tuple[str, ...]:
+def _row(run: RunRecord) -> tuple[Cell, ...]:
     return (
         run.id,
         spelled_name(run.agent),
         run.status,
         str(run.waiting),
         str(run.seq),
-        when(run.began),
-        when(run.changed),
+        TimeCell(run.began),
+        TimeCell(run.changed),
         _note(run),
     )
 
@@ -59,21 +77,21 @@ def _note(run: RunRecord) -> str:
 async def print_run(options: Namespace) -> int:
     """Print a run, one line for each fact."""
     async with source(options) as place:
-        record = await place.run(options.run)
-        history = await place.history(options.run)
+        id = await place.whole_id("run", options.run)
+        record, history = await place.run(id), await place.history(id)
     if options.json:
         put_json({"run": record, "history": history})
         return 0
-    put_table([HEAD, _row(record)])
+    print_table(RUNS, [_row(record)])
     put()
-    put_table([("#", "AT (UTC)", "FACT", "CALL", "BY", "WHAT"), *map(_line, history)])
+    print_table(FACTS, map(_line, history))
     return 0
 
 
-def _line(entry: Entry) -> tuple[str, ...]:
+def _line(entry: Entry) -> tuple[Cell, ...]:
     fact = entry.fact
     call = "/".join([*fact.get("path", ()), *([fact["call"]] if isinstance(fact.get("call"), str) else [])])
-    return str(entry.seq), when(entry.at), str(fact.get("fact", "")), call, str(fact.get("by", "")), _what(fact)
+    return str(entry.seq), TimeCell(entry.at), str(fact.get("fact", "")), call, str(fact.get("by", "")), _what(fact)
 
 
 def _what(fact: dict[str, Any]) -> str:
@@ -86,8 +104,10 @@ def _what(fact: dict[str, Any]) -> str:
 async def erase_run(options: Namespace) -> int:
     """Erase the content of a run."""
     async with open_store(options.url, create=False) as store:
-        await store.erase(options.run)
-    put(f"Erased what was said in {options.run}.")
+        id = await StoreSource(store).whole_id("run", options.run)
+        await store.erase(id)
+        record = await store.record(id)
+    put_done(record, f"Erased what was said in {id}.", json=options.json)
     if store.keeps_dead_rows:
         say("The database still has it in dead rows: `assentry db vacuum` writes the tables anew without them.")
     return 0
@@ -96,17 +116,19 @@ async def erase_run(options: Namespace) -> int:
 async def retry(options: Namespace) -> int:
     """Acquire a run and release it, so that the run is due now and its failures are reset."""
     async with open_store(options.url, create=False) as store:
-        record = await store.record(options.run)
+        id = await StoreSource(store).whole_id("run", options.run)
+        record = await store.record(id)
         if record.status not in UNDER_WAY:
-            say(f"Run {options.run} is {record.status}; there is nothing in it for a worker to do.")
+            say(f"Run {id} is {record.status}; there is nothing in it for a worker to do.")
             return 1
-        lease = await store.take(options.run, "assentry runs retry", seq=record.seq, hold=10)
+        lease = await store.take(id, "assentry runs retry", seq=record.seq, hold=10)
         try:
             await store.release(lease, again_in=0)
         except StoreFailed as error:
-            say(f"assentry: {error} Run {options.run} is held for 10 seconds; try again then.")
+            say(f"assentry: {error} Run {id} is held for 10 seconds; try again then.")
             return 1
-    put(f"Workers look at {options.run} again.")
+        record = await store.record(id)
+    put_done(record, f"Workers look at {id} again.", json=options.json)
     return 0
 
 
@@ -118,5 +140,5 @@ async def purge_runs(options: Namespace) -> int:
         return 1
     async with open_store(options.url, create=False) as store:
         count = await store.purge(unchanged_for=options.older_than, statuses=options.status)
-    put(f"Deleted {count} {'run' if count == 1 else 'runs'}.")
+    put_done({"runs": count}, f"Deleted {count} {'run' if count == 1 else 'runs'}.", json=options.json)
     return 0

@@ -31,7 +31,7 @@ async def serve(options: Namespace) -> int:
     sys.setswitchinterval(SWITCH)
     async with open_store(options.url) as store:
         await attach_engine(store, options.temporal)
-        made = app(store)
+        made = app(store, base_url=options.base_url, rules=options.rules)
         await _say_who_can_sign_in(store)
         server, place = _server(made, options), _listening(options.host, options.port)
         await server.serve(sockets=[place])
@@ -52,6 +52,7 @@ def _server(made: Any, options: Namespace) -> Any:
         import uvicorn
 
         from ..inbox.connection import TimedConnection
+        from ..inbox.prefix import under_prefix
     except ImportError:
         raise UsageError(f"The inbox is served by uvicorn: {install_hint('inbox')}") from None
 
@@ -73,8 +74,7 @@ def _server(made: Any, options: Namespace) -> Any:
 
     return Server(
         uvicorn.Config(
-            made,
-            root_path=options.root_path,
+            under_prefix(made, options.root_path),
             ws="none",
             http=TimedConnection,
             # Anybody can write the headers that say whose request a proxy passes on.

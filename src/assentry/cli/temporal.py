@@ -14,7 +14,7 @@ from ..core.wording import install_hint
 from ..errors import UsageError
 from ..store.open import open_store
 from .worker import find
-from .write import say
+from .write import put_json, say
 
 if TYPE_CHECKING:
     from ..store.store import Store
@@ -74,5 +74,8 @@ async def set_up(options: Namespace) -> int:
     """Register the search attributes of runs."""
     engine = _engine()
     made = await engine.register_search_attributes(await engine.connect(options.address))
+    if options.json:
+        put_json({"registered": made})
+        return 0
     say(f"Registered: {', '.join(made)}." if made else "The search attributes are registered already.")
     return 0

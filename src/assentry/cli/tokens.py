@@ -5,10 +5,21 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..inbox.identity import Role
+from .source import only_one
+from .table import Cell, Column, TimeCell, print_table
 from .users import accounts
-from .write import put, put_json, put_table, say, when
+from .write import put, put_done, put_json, say, when
 
-HEAD = ("ID", "NAME", "ROLE", "GROUPS", "ADDED (UTC)", "LAST USED (UTC)", "UNTIL (UTC)", "STATUS")
+TOKENS = (
+    Column("ID", "id"),
+    Column("NAME", "text"),
+    Column("ROLE"),
+    Column("GROUPS", "text", least=100),
+    Column("ADDED (UTC)", "time", least=120, brief="ADDED"),
+    Column("LAST USED (UTC)", "time", brief="LAST USED"),
+    Column("UNTIL (UTC)", "time", brief="UNTIL"),
+    Column("STATUS", "text"),
+)
 
 
 async def add_token(options: Namespace) -> int:
@@ -31,26 +42,28 @@ async def print_tokens(options: Namespace) -> int:
     if options.json:
         put_json(tokens)
         return 0
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             token.id,
             token.name,
             token.role,
             ", ".join(token.groups),
-            when(token.made),
-            when(token.used),
-            when(token.until),
+            TimeCell(token.made),
+            TimeCell(token.used),
+            TimeCell(token.until),
             "" if token.revoked is None else f"revoked {when(token.revoked)}",
         )
         for token in tokens
     ]
-    put_table([HEAD, *rows])
+    print_table(TOKENS, rows)
     return 0
 
 
 async def revoke_token(options: Namespace) -> int:
     """Revoke a token by its id."""
     async with accounts(options) as known:
-        await known.revoke_token(options.id)
-    put(f"Revoked {options.id}.")
+        id = only_one([token.id for token in await known.tokens()], options.id)
+        await known.revoke_token(id)
+        token = next(token for token in await known.tokens() if token.id == id)
+    put_done(token, f"Revoked {id}.", json=options.json)
     return 0

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING
 from ..core.wording import install_hint
 from ..errors import UsageError
 from ..store.open import open_store
-from .write import put, put_json, put_table, when
+from .table import Cell, Column, TimeCell, print_table
+from .write import put, put_done, put_json, say, when
 
 if TYPE_CHECKING:
-    from ..inbox.accounts import Accounts
+    from ..inbox.accounts import Accounts, User
 
 LONGEST_LINE = 10_000
+USERS = (
+    Column("NAME", "text"),
+    Column("ROLE"),
+    Column("GROUPS", "text"),
+    Column("ADDED (UTC)", "time", brief="ADDED"),
+    Column("STATUS", "text"),
+)
 
 
 @asynccontextmanager
@@ -31,12 +39,17 @@ async def accounts(options: Namespace, *, create: bool = False) -> AsyncIterator
         yield accounts_of(store)
 
 
+async def _user(known: Accounts, name: str) -> User:
+    return next(user for user in await known.users() if user.name == name)
+
+
 async def add_user(options: Namespace) -> int:
     """Add a user, with a password from the terminal or from stdin."""
     password = _password(options)
     async with accounts(options, create=True) as known:
         await known.add_user(options.name, options.role, password, options.group)
-    put(f"Added {options.name}, {options.role}.")
+        user = await _user(known, options.name)
+    put_done(user, f"Added {user.name}, {user.role}.", json=options.json)
     return 0
 
 
@@ -47,11 +60,11 @@ async def print_users(options: Namespace) -> int:
     if options.json:
         put_json(users)
         return 0
-    rows = [
-        (user.name, user.role, ", ".join(user.groups), when(user.made), _status(user.disabled, "disabled"))
+    rows: list[tuple[Cell, ...]] = [
+        (user.name, user.role, ", ".join(user.groups), TimeCell(user.made), _status(user.disabled, "disabled"))
         for user in users
     ]
-    put_table([("NAME", "ROLE", "GROUPS", "ADDED (UTC)", "STATUS"), *rows])
+    print_table(USERS, rows)
     return 0
 
 
@@ -63,7 +76,9 @@ async def set_user_role(options: Namespace) -> int:
     """Change a user's role and groups."""
     async with accounts(options) as known:
         await known.set_role(options.name, options.role, options.group)
-    put(f"{options.name} is {options.role} now{', in ' + ', '.join(options.group) if options.group else ''}.")
+        user = await _user(known, options.name)
+    groups = f", in {', '.join(options.group)}" if options.group else ""
+    put_done(user, f"{user.name} is {user.role} now{groups}.", json=options.json)
     return 0
 
 
@@ -71,7 +86,9 @@ async def disable(options: Namespace) -> int:
     """Disable a user."""
     async with accounts(options) as known:
         await known.disable_user(options.name)
-    put(f"Disabled {options.name}. All sign-ins and tokens of that name have ended.")
+        user = await _user(known, options.name)
+    sentence = f"Disabled {user.name}. All sign-ins and tokens of that name have ended."
+    put_done(user, sentence, json=options.json)
     return 0
 
 
@@ -79,7 +96,24 @@ async def enable_user(options: Namespace) -> int:
     """Enable a user again."""
     async with accounts(options) as known:
         await known.enable_user(options.name)
-    put(f"Enabled {options.name}.")
+        user = await _user(known, options.name)
+    put_done(user, f"Enabled {user.name}.", json=options.json)
+    return 0
+
+
+async def print_link(options: Namespace) -> int:
+    """Print a link that signs a user in; without the inbox's address, the part after it."""
+    from ..inbox.webhooks import check_base_url
+
+    base = "" if options.base_url is None else check_base_url(options.base_url)
+    async with accounts(options) as known:
+        code = await known.sign_in_link(options.name)
+    link = f"{base}/sign-in/link#{code}"
+    if options.json:
+        put_json({"name": options.name, "link": link})
+        return 0
+    put(link)
+    say("It signs in once, within ten minutes, whoever opens it. Give it to nobody else.")
     return 0
 
 
@@ -88,7 +122,8 @@ async def password(options: Namespace) -> int:
     new = _password(options)
     async with accounts(options) as known:
         await known.set_password(options.name, new)
-    put(f"The password of {options.name} is changed. All sign-ins have ended.")
+        user = await _user(known, options.name)
+    put_done(user, f"The password of {user.name} is changed. All sign-ins have ended.", json=options.json)
     return 0
 
 

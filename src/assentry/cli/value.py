@@ -11,6 +11,7 @@ from ..core.digest import BadJSON, parse
 from ..core.number import LONGEST_SECONDS
 from ..core.run import Status
 from ..core.wording import described
+from ..store.moment import read_moment
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -26,11 +27,29 @@ def duration(text: str) -> float:
     return seconds
 
 
+def day_or_time(text: str) -> int:
+    """Return milliseconds since 1970 from a day or a time such as `2026-11-18` or `2026-11-18T09:30`, in UTC."""
+    try:
+        return read_moment(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{described(text, 40)} is no day; write 2026-11-18, or 2026-11-18T09:30 (UTC)"
+        ) from None
+
+
 def port(text: str) -> int:
     """Return the number of a port."""
     if not re.fullmatch(r"\d{1,5}", text) or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{described(text, 40)} is no port, from 0 to 65535")
     return int(text)
+
+
+def prefix(text: str) -> str:
+    """Return the prefix of addresses, `/approvals`, from text with or without the slashes around it."""
+    parts = text.strip("/")
+    if parts and not re.fullmatch(r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", parts):
+        raise argparse.ArgumentTypeError(f"{described(text, 40)} is no prefix; write a path, such as /approvals")
+    return f"/{parts}" if parts else ""
 
 
 def statuses(text: str) -> tuple[str, ...]:

@@ -50,6 +50,14 @@ def put_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def put_done(value: Any, sentence: str, *, json: bool) -> None:
+    """Print what a command has done: as JSON for programs, or in a sentence for people."""
+    if json:
+        put_json(value)
+    else:
+        put(sentence)
+
+
 def put_table(rows: Iterable[Sequence[str]]) -> None:
     """Print rows as aligned columns."""
     lines = [[spell_out(part) for part in row] for row in rows]
@@ -70,6 +78,15 @@ def confirm(question: str) -> bool:
     if not line or not sys.stdin.isatty():
         print(file=sys.stderr)
     return line.strip().lower() in ("y", "yes")
+
+
+def confirm_typed(question: str, word: str) -> bool:
+    """Ask a question and return True if the answer is this word; anything else is no."""
+    print(spell_out(f'{question} Type "{word}":'), end=" ", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line or not sys.stdin.isatty():
+        print(file=sys.stderr)
+    return line.strip().lower() == word
 
 
 def when(at: int | None) -> str:
