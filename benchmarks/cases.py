@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, IN_TEMPORAL, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
+from .peers import IN_DIALECT, IN_FRONT, IN_POSTGRES, IN_SQLITE, IN_TEMPORAL, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
 from .recordings import DIALECTS
 
 GROUPS = {
@@ -24,6 +24,7 @@ GROUPS = {
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
     "mcp": "A call of an MCP server over stdio that a rule lets pass",
+    "gateway": "A call through the MCP gateway that a rule lets pass, beside the bare server",
     "realtime": "Live sessions, over WebSocket frames from memory",
     "temporal": "A run of so many turns as a Temporal workflow",
     "temporal-approvals": "The same with a person at every turn",
@@ -37,6 +38,7 @@ SIDES = {
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
     **IN_DIALECT,
     "mcp": WITH_MCP,
+    "gateway": IN_FRONT,
     "realtime": LIVE,
     **dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL),
 }
@@ -212,6 +214,12 @@ def mcp(n: int, runs: int, repetitions: int) -> tuple[Case, ...]:
     )
 
 
+def gateway(n: int, repetitions: int) -> Case:
+    """So many calls through the gateway, and of the bare server."""
+    label = f"{counted(n, 'call')}, SQLite"
+    return Case(f"gateway-{n}", "gateway", label, "gateway_calls", {"n": n}, repetitions, fresh=True)
+
+
 def realtime(n: int, replies: int, repetitions: int) -> tuple[Case, ...]:
     """So many replies of n deltas in a live session, of audio and of text."""
     params = {"n": n, "replies": replies}
@@ -282,6 +290,13 @@ def viewed(group: str, looks: int, repetitions: int) -> Case:
     return Case(f"{group}-viewed", group, label, "viewed", {"looks": looks}, repetitions, fresh=True)
 
 
+def asked_outside(group: str, asks: int, clients: int, repetitions: int) -> Case:
+    """So many asks of programs outside over HTTP, by one and by many at once."""
+    label = f"{counted(asks, 'ask')} of programs outside, {clients} at once"
+    params = {"asks": asks, "clients": clients}
+    return Case(f"{group}-asks", group, label, "asked_outside", params, repetitions, fresh=True)
+
+
 def fresh_process(repetitions: int) -> tuple[Case, Case]:
     """Importing; importing and declaring an agent with two tools."""
     return (
@@ -309,9 +324,11 @@ CASES = (
     *(inboxes("sqlite", 20_000, 3000, 48, 1, 3), inboxes("postgres", 20_000, 3000, 48, 4, 3)),
     *(served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(viewed("sqlite", 1000, 1), viewed("postgres", 1000, 1)),
+    *(asked_outside("sqlite", 500, 50, 3), asked_outside("postgres", 500, 50, 3)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
     *mcp(20, 3, 7),
+    gateway(300, 3),
     *(*realtime(1000, 3, 11), *realtime_idle(300, 20, 3)),
     *(*temporal(10, 5), *temporal(100, 3), *temporal(400, 1), temporal_waiting(1000, 1)),
 )
@@ -333,10 +350,11 @@ SMOKE = (
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(200, 1, few=100)),
     *(inbox(200, 1, 100, "inbox-postgres"), inboxes("sqlite", 30, 5, 2, 1, 1), inboxes("postgres", 30, 5, 2, 2, 1)),
     *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
-    viewed("sqlite", 20, 1),
+    *(viewed("sqlite", 20, 1), asked_outside("sqlite", 5, 2, 1), asked_outside("postgres", 5, 2, 1)),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
+    gateway(2, 1),
     *(*realtime(3, 2, 1), realtime_idle(2, 2, 1)[0]),
     *(*temporal(3, 1), temporal_waiting(3, 1)),
 )
@@ -421,6 +439,11 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("a call, wall time", "wall", "call"),
         Measure("µs of CPU time over the client's own call", "metric", "overhead_us", plain=True),
     ],
+    "gateway_calls": [
+        Measure("a call of the bare server, p50, ms", "metric", "bare_ms", plain=True),
+        Measure("a call through the gateway, p50, ms", "metric", "gateway_ms", plain=True),
+        Measure("ms that the gateway adds", "metric", "added_ms", plain=True),
+    ],
     **{
         scenario: [
             Measure("", "cpu", "delta"),
@@ -468,12 +491,31 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("memory of the server's process", "metric", "server_bytes"),
         Measure("begin one, CPU time of the worker", "cpu", "begin"),
     ],
+    "asked_outside": [
+        Measure(f"{words}, {who}: {what}", "metric", f"{name}_{way}_{count}", plain=True)
+        for way, words in (
+            ("allowed", "an ask that a rule lets pass"),
+            ("described", "the same with a JSON schema"),
+            ("waiting", "an ask about which a person is asked"),
+            ("whole", "an ask, its start and its end"),
+        )
+        for count, who in (("one", "one program"), ("many", "all at once"))
+        for what, name in (
+            ("a second", "asks_per_second"),
+            ("p50, ms", "ask_p50_ms"),
+            ("p99, ms", "ask_p99_ms"),
+            ("CPU ms of the inbox", "inbox_cpu_ms"),
+            ("CPU ms of the clients", "client_cpu_ms"),
+        )
+    ],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
         Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),
         Measure("a decision, one client, p99, ms", "metric", "decision_p99_ms_one", plain=True),
         Measure("a decision, many at once, p99, ms", "metric", "decision_p99_ms_many", plain=True),
         Measure("question to screen, p95, ms", "metric", "to_screen_p95_ms", plain=True),
+        Measure("the page of a question at turn 5, p50, ms", "metric", "question_page_p50_ms_5", plain=True),
+        Measure("the page of a question at turn 400, p50, ms", "metric", "question_page_p50_ms_400", plain=True),
     ],
     "viewed": [
         Measure("/health, p99, ms", "metric", "health_p99_ms", plain=True),

@@ -42,6 +42,7 @@ PYDANTIC_AI_MODELS = Environment(
 MCP = "mcp>=2.3,<2.4"
 """The official SDK in every environment that calls an MCP server, so that all have the same client and server."""
 ASSENTRY_MCP = Environment("assentry-mcp", (f"{ROOT}[mcp]", MCP), ("assentry", "mcp"), local=True)
+ASSENTRY_GATEWAY = Environment("assentry-gateway", (f"{ROOT}[mcp,store]", MCP), ("assentry", "mcp"), local=True)
 OPENAI_AGENTS_MCP = Environment("openai-agents-mcp", (*OPENAI_AGENTS.requirements, MCP), ("openai-agents", "mcp"))
 PYDANTIC_AI_MCP = Environment(
     "pydantic-ai-mcp", ("pydantic-ai-slim[mcp]>=2.60,<3", MCP), ("pydantic-ai-slim", "fastmcp-slim", "mcp")
@@ -209,6 +210,9 @@ ALL = (
         rival=False,
     ),
     Peer("bare-mcp", ASSENTRY_MCP, "bare_mcp", "from mcp import Client", rival=False),
+    Peer(
+        "assentry-gateway", ASSENTRY_GATEWAY, "assentry_gateway", "from assentry.outside import Approvals", rival=False
+    ),
     Peer("openai-agents-mcp", OPENAI_AGENTS_MCP, "openai_agents_mcp", "from agents.mcp import MCPServerStdio"),
     Peer("pydantic-ai-mcp", PYDANTIC_AI_MCP, "pydantic_ai_mcp", "from pydantic_ai.mcp import MCPToolset"),
     Peer(
@@ -292,6 +296,7 @@ MODELS = {
 }
 """Peers with the official clients, and the dialects that they speak through these."""
 WITH_MCP = Sides("assentry-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
+IN_FRONT = Sides("assentry-gateway", frozenset())
 LIVE = Sides("assentry-realtime", frozenset({"openai-agents-realtime"}), "bare-realtime")
 IN_TEMPORAL = Sides(
     "assentry-temporal",
@@ -322,5 +327,5 @@ IN_DIALECT = {
     )
     for dialect in DIALECTS
 }
-SINGLE = (RUNTIMES, IN_SQLITE, IN_POSTGRES, WITH_MCP, LIVE, IN_TEMPORAL)
+SINGLE = (RUNTIMES, IN_SQLITE, IN_POSTGRES, WITH_MCP, IN_FRONT, LIVE, IN_TEMPORAL)
 SUBJECTS = frozenset(sides.subject for sides in (*SINGLE, *THREADS.values(), *IN_DIALECT.values()))

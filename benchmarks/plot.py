@@ -36,6 +36,7 @@ COLOURS = {
     "openai-agents-models": "#0072b2",
     "pydantic-ai-models": "#cc79a7",
     "assentry-mcp": "#d55e00",
+    "assentry-gateway": "#0072b2",
     "bare-mcp": "#666666",
     "openai-agents-mcp": "#0072b2",
     "pydantic-ai-mcp": "#cc79a7",

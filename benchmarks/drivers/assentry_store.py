@@ -385,6 +385,13 @@ class Driver(assentry.Driver, stored.Driver):
         async with self._filled(questions) as (place, inbox), inbox.database.open_store() as store:
             await serving.measure_inboxes(clock, store, place, inbox, decisions, clients, most)
 
+    async def asked_outside(self, clock: Clock, asks: int, clients: int) -> None:
+        """Ask over HTTP about calls of programs outside, by one and by so many at once."""
+        from . import outside  # with its libraries, which no other scenario needs
+
+        async with self.ready() as agent:
+            await outside.measure_asks(clock, agent.store, agent.place.address, asks, clients)
+
     async def viewed(self, clock: Clock, looks: int) -> None:
         """Look at `/health` while a viewer opens the largest pages."""
         from . import serving  # with its libraries, which no other scenario needs

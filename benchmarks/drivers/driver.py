@@ -15,19 +15,32 @@ from ..clock import Clock, resident
 from ..conversation import FINAL, LOOKUP, WIRE, WORD, answer, executed, forget
 
 SCENARIOS = ("turns", "fanout", "pause", "ask", "stages", "stream", "held", "nested", "thread")
-STORE_SCENARIOS = ("stored", "commit", "parked", "late", "idle", "inbox", "inboxes", "served", "viewed")
+STORE_SCENARIOS = (
+    "stored",
+    "commit",
+    "parked",
+    "late",
+    "idle",
+    "inbox",
+    "inboxes",
+    "served",
+    "viewed",
+    "asked_outside",
+)
 """For peers whose runs live in a database; `stored.py` has those that all of them share."""
 DIALECT_SCENARIOS = ("dialect_stream", "dialect_turns", "dialect_run")
 """For peers with their own models over the official clients; `dialects.py` has them."""
 MCP_SCENARIOS = ("mcp_calls",)
 """For peers that call an MCP server; `mcp_calls.py` has it."""
+GATEWAY_SCENARIOS = ("gateway_calls",)
+"""For the gateway; `assentry_gateway.py` has it."""
 REALTIME_SCENARIOS = ("realtime_audio", "realtime_text", "realtime_idle")
 """For peers with live sessions; `realtime.py` has them."""
 TEMPORAL_SCENARIOS = ("temporal_turns", "temporal_approvals", "temporal_waiting")
 """For peers with runs that are Temporal workflows; `temporal_runs.py` has them."""
 EVERY_SCENARIO = (
     *(*SCENARIOS, *STORE_SCENARIOS, *DIALECT_SCENARIOS),
-    *(*MCP_SCENARIOS, *REALTIME_SCENARIOS, *TEMPORAL_SCENARIOS),
+    *(*MCP_SCENARIOS, *GATEWAY_SCENARIOS, *REALTIME_SCENARIOS, *TEMPORAL_SCENARIOS),
 )
 
 

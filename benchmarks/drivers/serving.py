@@ -29,6 +29,11 @@ HEALTH_TICK = 0.01
 TICK = 0.05
 """The seconds between two questions that viewers wait for."""
 
+VIEWERS = 50
+"""The viewers of the list of a large inbox."""
+AGES = (5, 400)
+"""The turns in which runs ask the questions whose pages are compared."""
+
 
 class Client:
     """One connection to the server."""
@@ -55,7 +60,7 @@ class Client:
         """Read the beginning of a response that is fine."""
         lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
-        if " 200 " not in lines[0]:
+        if lines[0].split(" ")[1] not in ("200", "201"):
             raise RuntimeError(lines[0] + (await self._reader.read(2000)).decode())
         return headers
 
@@ -105,19 +110,57 @@ async def measure(clock: Clock, store: Store, url: str, decisions: int, viewers:
         for name, some in (("one", clients[:1]), ("many", clients)):
             questions = await asked(store, decisions + len(some))
             await asyncio.gather(*(each.decide(questions.pop()) for each in some))  # opens what must be open
-            times = await _through(some, [_deciding(question) for question in questions], clock, f"decide, {name}")
+            times = await through(some, [_deciding(question) for question in questions], clock, f"decide, {name}")
             clock.metric(f"decisions_per_second_{name}", decisions / (clock.wall[f"decide, {name}"] / 1e9))
             clock.metric(f"decision_p99_ms_{name}", percentile(times, 99))
         clock.metric("to_screen_p95_ms", percentile(await _to_screens(store, port, token, viewers, decisions), 95))
+        await _measure_ages(clock, store, clients[0], decisions)
+
+
+async def _measure_ages(clock: Clock, store: Store, client: Client, looks: int) -> None:
+    """Time the page of a question that a young run asks, and of one that an old run asks, in turn."""
+    pages = {turn: f"/questions/{(await _asked_at(store, turn)).id}" for turn in AGES}
+    times: dict[int, list[float]] = {turn: [] for turn in AGES}
+    for number in range(looks + 1):
+        for turn, page in pages.items():
+            begin = time.perf_counter()
+            await client.ask("GET", page)
+            if number:  # the first one opens what must be open
+                times[turn].append((time.perf_counter() - begin) * 1000)
+    for turn, each in times.items():
+        clock.metric(f"question_page_p50_ms_{turn}", percentile(each, 50))
+
+
+async def _asked_at(store: Store, turn: int) -> Question:
+    """Return the question of a run that asks in this turn; each turn before it ran a tool whose output has 2 kB."""
+
+    @function_tool
+    async def look(n: int) -> str:
+        return "x" * 2000
+
+    @function_tool(needs_approval=True)
+    async def pay(amount: int) -> str:
+        return "paid"
+
+    steps = [*(call("look", {"n": n}) for n in range(turn - 1)), call("pay", {"amount": 5}), "Done."]
+    agent = Agent(name="Clerk", tools=[look, pay], model=ScriptedModel(steps))
+    result = await Runner.run(agent, "Go on.", store=store, max_turns=turn + 1)
+    return await store.question(result.interruptions[0].id)
 
 
 async def measure_pages(clock: Clock, store: Store, url: str, count: int) -> None:
-    """Time the first page of the open questions."""
+    """Time the first page of the open questions: by the API, and as a list with its views, by one and by 50 viewers."""
     token = await accounts_of(store).add_token("ann", "reviewer")
-    async with server(url) as port, Client(port, token) as client:
-        await _page(client)  # opens what must be open
-        times = await _through([client], [_page] * count, clock, "pages over HTTP")
+    async with server(url) as port, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(port, token)) for _ in range(VIEWERS)]
+        await _page(clients[0])  # opens what must be open
+        times = await through(clients[:1], [_page] * count, clock, "pages over HTTP")
         clock.metric("http_page_p99_ms", percentile(times, 99))
+        for name, some in (("one", clients[:1]), ("many", clients)):
+            await asyncio.gather(*map(_list, some))
+            times = await through(some, [_list] * count, clock, f"lists with views, {name}")
+            clock.metric(f"http_list_p50_ms_{name}", percentile(times, 50))
+            clock.metric(f"http_list_p99_ms_{name}", percentile(times, 99))
 
 
 async def measure_inboxes(
@@ -147,7 +190,7 @@ async def _decide_on(clock: Clock, place: Any, questions: list[Question], tokens
             "machine": cpu_of_machine,
         }
         before, phase = {who: read() for who, read in spent.items()}, f"decide, inboxes {count}"
-        times = await _through(clients, [_deciding(question) for question in questions], clock, phase)
+        times = await through(clients, [_deciding(question) for question in questions], clock, phase)
         after, wall = {who: read() for who, read in spent.items()}, clock.wall[phase] / 1e9
         clock.metric(f"inbox_bytes_{count}", resident_of(inboxes[0][0]))
     clock.metric(f"decisions_per_second_{count}", len(questions) / wall)
@@ -160,10 +203,10 @@ async def _decide_on(clock: Clock, place: Any, questions: list[Question], tokens
 
 
 @asynccontextmanager
-async def serve(url: str) -> AsyncIterator[tuple[int, int]]:
+async def serve(url: str, *options: str) -> AsyncIterator[tuple[int, int]]:
     """Start `assentry serve` on a free port of this machine; give its process id and its port."""
     command = (sys.executable, "-m", "assentry.cli", "serve", "--store", url, "--host", "127.0.0.1", "--port", "0")
-    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(*command, *options, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
     try:
         said = (await process.stderr.readline()).decode()
@@ -251,11 +294,15 @@ def _deciding(question: Question) -> Callable[[Client], Awaitable[Any]]:
     return lambda client: client.decide(question)
 
 
+def _list(client: Client) -> Awaitable[Any]:
+    return client.ask("GET", "/questions?part=list")
+
+
 def _page(client: Client) -> Awaitable[Any]:
     return client.ask("GET", "/api/questions")
 
 
-async def _through(
+async def through(
     clients: Sequence[Client], work: list[Callable[[Client], Awaitable[Any]]], clock: Clock, phase: str
 ) -> list[float]:
     """Do all of the work, each client one piece at a time; the milliseconds of each piece."""
@@ -318,7 +365,8 @@ async def main(url: str) -> None:
 
     sys.setswitchinterval(SWITCH)  # as `assentry serve` does
     made = assentry.inbox.app(open_store(url))
-    config = uvicorn.Config(made, http=TimedConnection, log_level="error", access_log=False)
+    # Connections stay open, however long the others take.
+    config = uvicorn.Config(made, http=TimedConnection, log_level="error", access_log=False, timeout_keep_alive=3600)
     # asyncio sends small writes at once only on a socket whose protocol is named, which bind_socket does not do.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))

@@ -34,6 +34,7 @@ from benchmarks.environments import clean
 from benchmarks.peers import (
     ALL,
     IN_DIALECT,
+    IN_FRONT,
     IN_POSTGRES,
     IN_SQLITE,
     IN_TEMPORAL,
@@ -373,7 +374,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE, "inbox-postgres": IN_POSTGRES}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
-    sides |= {"mcp": WITH_MCP, "realtime": LIVE}
+    sides |= {"mcp": WITH_MCP, "gateway": IN_FRONT, "realtime": LIVE}
     sides |= dict.fromkeys(("temporal", "temporal-approvals", "temporal-waiting"), IN_TEMPORAL)
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
