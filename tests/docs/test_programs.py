@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from assentry import SQLiteSession
+from assentry import Approve, SQLiteSession
+from assentry.store import SQLiteStore
+from tests.docs.inbox_server import served_inbox
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -245,6 +247,47 @@ def test_leaving_at_the_question_again_and_again_stores_nothing_twice(run_exampl
         assert talk(tmp_path) == []
     assert "shop: All right: ordered tea" in lines(run_example("sqlite_session", "y\n\n"))[0]
     assert talk(tmp_path) == ["user", "function_call", "function_call_output", "assistant"]
+
+
+# -- ask from outside ----------------------------------------------------------------------------
+
+PAY = 'pay {"euros":900.0,"to":"ACME"}? [y/N] '
+WAITS = "Asked whether to pay 900 euros; nothing is paid yet."
+ALLOWS = '[[rule]]\nname = "small"\nverdict = "allow"\nwhere = { euros = { at_most = 50 } }'
+
+
+def test_a_program_outside_pays_what_was_approved_once(run_example: Run, tmp_path: Path) -> None:
+    paid = [f"paid {euros} euros to ACME" for euros in (40, 900)]
+    assert lines(run_example("ask_from_outside", "y\n")) == [paid[0], WAITS, f"{PAY}Nothing is open.", paid[1]]
+    assert lines(run_example("ask_from_outside")) == [*paid, "Nothing is open.", paid[1]]
+    assert (tmp_path / "billing-paid.txt").read_text() == "ACME 40\nACME 900\n"
+
+
+def test_a_program_outside_does_not_pay_what_was_rejected(run_example: Run, tmp_path: Path) -> None:
+    refused = "pay was refused by you: Not this month."
+    assert lines(run_example("ask_from_outside", "n\n"))[-1] == refused
+    assert lines(run_example("ask_from_outside", "", "pay", "900")) == [refused]
+    assert (tmp_path / "billing-paid.txt").read_text() == "ACME 40\n"
+
+
+def test_a_program_outside_asks_an_inbox_with_a_token(
+    run_example: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served_inbox(tmp_path, "billing", ALLOWS) as inbox:
+        monkeypatch.setenv("APPROVALS", inbox.address)
+        monkeypatch.setenv("APPROVALS_TOKEN", inbox.token)
+        assert lines(run_example("ask_from_outside", "", "pay", "50")) == ["paid 50 euros to ACME"]
+        assert lines(run_example("ask_from_outside", "", "pay", "900")) == [WAITS]
+
+        async def approve() -> None:
+            async with SQLiteStore(tmp_path / "runs.db") as store:
+                [question] = (await store.questions(agent="billing")).items
+                await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+
+        asyncio.run(approve())
+        for _ in range(2):
+            assert lines(run_example("ask_from_outside", "", "pay", "900")) == ["paid 900 euros to ACME"]
+    assert (tmp_path / "billing-paid.txt").read_text() == "ACME 50\nACME 900\n"
 
 
 # -- the vocabulary Assentry shares ----------------------------------------------------------------

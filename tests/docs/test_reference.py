@@ -20,6 +20,7 @@ import assentry
 import assentry.engines
 import assentry.errors
 import assentry.mcp
+import assentry.outside
 import assentry.realtime
 import assentry.store
 import assentry.testing
@@ -42,8 +43,13 @@ NAMES = [f"assentry.{name}" for name in assentry.__all__]
 NAMES += [f"assentry.engines.{name}" for name in assentry.engines.__all__]
 NAMES += [f"assentry.mcp.{name}" for name in assentry.mcp.__all__]
 NAMES += [f"assentry.engines.temporal.{name}" for name in exported("engines/temporal")]
+NAMES += [f"assentry.outside.{name}" for name in assentry.outside.__all__ if name not in assentry.__all__]
 NAMES += [f"assentry.realtime.{name}" for name in assentry.realtime.__all__]
 NAMES += [f"assentry.store.{name}" for name in assentry.store.__all__]
+NAMES += [f"assentry.outside.openai_agents.{name}" for name in ("ask_first", "run_with_approvals")]
+NAMES += ["assentry.outside.pydantic_ai.AskFirst"]
+NAMES += ["assentry.outside.langchain.AskFirstMiddleware"]
+NAMES += [f"assentry.outside.langgraph.{name}" for name in ("run_graph", "stream_graph")]
 NAMES += [f"assentry.testing.{name}" for name in assentry.testing.__all__]
 NAMES += [f"assentry.threads.{name}" for name in assentry.threads.__all__]
 

@@ -31,7 +31,7 @@ from assentry.testing import ScriptedModel, call
 SOURCE = Path(assentry.__file__).parent
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "architecture.md"
 LEGS = ("ask", "decide", "resume")
-OPTIONAL = ("assentry.agents", "assentry.cli", "assentry.migrate", "assentry.store.migrations")
+OPTIONAL = ("assentry.agents", "assentry.cli", "assentry.migrate", "assentry.outside", "assentry.store.migrations")
 """Packages that no leg uses; their modules do something when they are imported, or need more to be installed."""
 
 
