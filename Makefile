@@ -45,7 +45,7 @@ test-temporal: $(STAMP)
 # What needs an environment of its own: MCP servers that others wrote, and libraries that cannot stand beside the rest.
 test-peers: $(STAMP)
 	@$(BIN)/python -m tests.mcp.peers || test -z "$$CI"
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m peers tests/mcp
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m peers tests/mcp tests/outside
 	$(BIN)/python -m tests.peers $(ARGS)
 
 # MCP servers that others wrote, into .venv/peers; some need Node. Tests with those that are missing are skipped.
