@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -68,15 +69,19 @@ def free_port() -> int:
         return port
 
 
-def until_it_listens(port: int, started: subprocess.Popen[bytes]) -> None:
+def until_it_greets(port: int, started: subprocess.Popen[bytes]) -> None:
+    """Wait until a proxy takes a TLS connection: one that makes its own certificate listens before it has it."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     end = time.monotonic() + PATIENCE
     while True:
         assert started.poll() is None, "it has ended"
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain:
+                trusting.wrap_socket(plain, server_hostname="localhost").close()
             return
-        except OSError:
-            assert time.monotonic() < end, "it does not listen"
+        except OSError as error:  # an `ssl.SSLError` too
+            assert time.monotonic() < end, f"it takes no TLS connection: {error}"
             threading.Event().wait(0.02)  # another process: nothing here hears of it
 
 
@@ -184,7 +189,7 @@ def nginx(tmp_path: Path, begun: list[subprocess.Popen[bytes]]) -> Front:
         user = "user root;" if os.getuid() == 0 else ""
         (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, user=user, printed=block))
         begun.append(subprocess.Popen([program, "-e", "stderr", "-c", tmp_path / "nginx.conf"]))
-        until_it_listens(port, begun[-1])
+        until_it_greets(port, begun[-1])
         return port
 
     return start
@@ -204,7 +209,7 @@ def caddy(tmp_path: Path, begun: list[subprocess.Popen[bytes]]) -> Front:
         begun.append(
             subprocess.Popen(command, env=os.environ | {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)})
         )
-        until_it_listens(port, begun[-1])
+        until_it_greets(port, begun[-1])
         return port
 
     return start
