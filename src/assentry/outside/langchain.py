@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware
-from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, ToolMessage
-from langgraph.errors import GraphInterrupt
-from langgraph.types import Command, interrupt
+from .missing import missing_library
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain.agents.middleware.types import ToolCallRequest
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langgraph.errors import GraphInterrupt
+    from langgraph.types import Command, interrupt
+except ModuleNotFoundError as error:
+    raise missing_library("AskFirstMiddleware", error, "langchain") from None
 
 from ..approval.foreign_call import LONGEST_NAME
 from ..core import allowed

@@ -10,10 +10,15 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.types import Command, StateSnapshot
+from .missing import missing_library
+
+try:
+    from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
+    from langchain_core.tools import BaseTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.types import Command, StateSnapshot
+except ModuleNotFoundError as error:
+    raise missing_library("run_graph", error, "langchain") from None
 
 from ..core.wording import shortened
 from ..errors import Conflict, RunBusy, RunNotFound, ThreadWaiting, UsageError

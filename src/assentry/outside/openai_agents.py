@@ -14,12 +14,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from agents import Agent, FunctionTool, Runner, RunResult, RunState
-from agents.exceptions import AgentsException
-from agents.items import RunItem, ToolApprovalItem, ToolCallOutputItem
-from agents.tool import maybe_invoke_function_tool_failure_error_function
-from agents.tool_context import ToolContext
-from agents.tracing import get_current_trace
+from .missing import missing_library
+
+try:
+    from agents import Agent, FunctionTool, Runner, RunResult, RunState
+    from agents.exceptions import AgentsException
+    from agents.items import RunItem, ToolApprovalItem, ToolCallOutputItem
+    from agents.tool import maybe_invoke_function_tool_failure_error_function
+    from agents.tool_context import ToolContext
+    from agents.tracing import get_current_trace
+except ModuleNotFoundError as error:
+    raise missing_library("ask_first", error, "openai-agents") from None
 from typing_extensions import Unpack
 
 from ..core.digest import digest

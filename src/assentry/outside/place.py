@@ -288,7 +288,7 @@ def open_call_place(place: Store | str, source: str, token: str | None, rules: R
             raise UsageError("The rules are the inbox's: start it with `assentry serve --rules FILE`.")
         return InboxPlace(place, token)
     if token is not None:
-        raise UsageError("A token is for an inbox: https://host. A store has none.")
+        raise UsageError(f"A token is for an inbox, whose address begins with https://; {described(place)} is none.")
     if isinstance(place, str):
         return StorePlace(open_store(place), source, rules, own=True)
     if not isinstance(place, Store):

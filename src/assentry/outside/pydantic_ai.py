@@ -11,19 +11,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn, ToolReturnPart
-from pydantic_ai.tools import (
-    AgentDepsT,
-    DeferredToolRequests,
-    DeferredToolResults,
-    RunContext,
-    ToolApproved,
-    ToolDefinition,
-    ToolDenied,
-)
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from .missing import missing_library
+
+try:
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+    from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn, ToolReturnPart
+    from pydantic_ai.tools import (
+        AgentDepsT,
+        DeferredToolRequests,
+        DeferredToolResults,
+        RunContext,
+        ToolApproved,
+        ToolDefinition,
+        ToolDenied,
+    )
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+except ModuleNotFoundError as error:
+    raise missing_library("AskFirst", error, "pydantic-ai") from None
 
 from ..approval.foreign_call import LONGEST_NAME
 from ..core.digest import canonical, digest, same

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ..approval.standing import StandingGrant, StandingTerms
 from .filter import Filter
 from .memory import MemoryStore
-from .open import open_store
+from .open import open_store, postgres_store, sqlite_store
 from .preview_requests import PreviewAnswer, PreviewRequest, PreviewRequests
 from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, SavedContext, Settled, Stored
 from .statistics import Figures, PeriodPart, Statistics, WaitBar
@@ -49,11 +49,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a database store on first use, since each needs packages that may not be installed."""
     if name == "SQLiteStore":
-        from .sqlite import SQLiteStore
-
-        return SQLiteStore
+        return sqlite_store()
     if name == "PostgresStore":
-        from .postgres import PostgresStore
-
-        return PostgresStore
+        return postgres_store()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,13 +33,13 @@ def open_store(url: str, *, create: bool = True, upgrade: bool = False) -> SQLSt
         raise UsageError(f"A store's address is text, such as sqlite:///runs.db, got {url!r:.80}.")
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme.partition("+")[0] in POSTGRES:  # SQLAlchemy's form, such as postgresql+psycopg, too
-        return _postgres()(url, upgrade=upgrade)
+        return postgres_store()(url, upgrade=upgrade)
     if scheme not in ("", "sqlite"):
         raise UsageError(f"There is no store for {scheme!r:.40}; give postgresql://..., sqlite:///file.db, or a path.")
     path = _path(url) if scheme else url
     if not create and not os.path.exists(path):
         raise UsageError(f"There is no file {path!r}; `assentry db upgrade` makes it.")
-    return _sqlite()(path)
+    return sqlite_store()(path)
 
 
 def _path(url: str) -> str:
@@ -49,7 +49,8 @@ def _path(url: str) -> str:
     return unquote(parts.path[1:])
 
 
-def _sqlite() -> type[SQLiteStore]:
+def sqlite_store() -> type[SQLiteStore]:
+    """Return the class of the stores in SQLite; raise `UsageError` if what it needs is not installed."""
     try:
         from .sqlite import SQLiteStore
     except ImportError as error:
@@ -57,7 +58,8 @@ def _sqlite() -> type[SQLiteStore]:
     return SQLiteStore
 
 
-def _postgres() -> type[PostgresStore]:
+def postgres_store() -> type[PostgresStore]:
+    """Return the class of the stores in Postgres; raise `UsageError` if what it needs is not installed."""
     try:
         from .postgres import PostgresStore
     except ImportError as error:

@@ -3,6 +3,13 @@
 Needs the extra `ag-ui`.
 """
 
-from .app import ag_ui_app
+from ..missing import missing_library
+
+try:
+    from .app import ag_ui_app
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("assentry"):
+        raise
+    raise missing_library("ag_ui_app", error, "ag-ui") from None
 
 __all__ = ["ag_ui_app"]
