@@ -212,6 +212,14 @@ def test_what_is_missing_is_named_with_what_to_install(cli: Cli, monkeypatch: py
     assert (code, out) == (1, "") and 'pip install ".[inbox]"' in err
 
 
+def test_a_link_without_an_address_says_what_goes_before_it(cli: Cli) -> None:
+    add_user(cli, "bea", "viewer")
+    code, out, err = cli("users", "link", "bea", *STORE)
+    assert code == 0 and out.startswith("/sign-in/link#") and "--base-url" in err
+    code, out, err = cli("users", "link", "bea", *STORE, "--base-url", "https://inbox.example.com")
+    assert code == 0 and out.startswith("https://inbox.example.com/sign-in/link#") and "--base-url" not in err
+
+
 # -- decisions on a store --------------------------------------------------------------------------
 
 
@@ -480,6 +488,21 @@ def test_a_server_whose_journal_was_changed_is_found_out(address: str, cli: Cli,
         assert code == 1 and json.loads(out)["problems" if place is STORE else "others"]
 
 
+def test_a_server_says_that_nobody_can_decide_while_there_are_only_agents(cli: Cli, here: Path) -> None:
+    def first_line() -> str:
+        started = process("-m", "assentry.cli", "serve", *STORE, "--port", "0", cwd=here)
+        assert started.stderr is not None
+        line = started.stderr.readline()
+        started.send_signal(signal.SIGTERM)
+        ended(started)
+        return str(line)
+
+    add_token(cli, "robot", "agent")
+    assert "Nobody can decide yet: assentry users add" in first_line()
+    add_user(cli, "bea", "viewer")
+    assert "Nobody can decide yet" not in first_line()
+
+
 def test_a_servers_refusal_is_its_own_sentence(address: str, cli: Cli) -> None:
     ask("ann")
     [question] = questions(cli)
@@ -488,7 +511,7 @@ def test_a_servers_refusal_is_its_own_sentence(address: str, cli: Cli) -> None:
     )
     words = ("approve", question["id"], "--digest", question["digest"], "--server", address, "--token")
     for token, why in (
-        ("wrong", "not signed in"),
+        ("wrong", "nobody has this token. It is mistyped, revoked or has expired"),
         (robot, "r2 is an agent, and may not decide here."),
         (vic, "vic is a viewer, and may not decide here."),
     ):

@@ -97,7 +97,7 @@ def _find_place(options: argparse.Namespace) -> None:
     if takes_server and options.server:
         options.token = options.token or os.environ.get(TOKEN)
         if not options.token:
-            options.misused(f"a server needs --token, or {TOKEN}")
+            options.misused(f"a server needs a token: set {TOKEN}{options.token_option}")
     elif not options.url:
         also = f", a server with --server or {SERVER}" if takes_server else ""
         options.misused(f"give the store's URL, or set {ADDRESS}{also}")
@@ -171,6 +171,7 @@ def _remote(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Let a command work on a server too."""
     made.add_argument("--server", metavar="URL", help=f"an inbox, instead of a store: https://...; ${SERVER}")
     made.add_argument("--token", help=f"the API token for the server; ${TOKEN} if left out")
+    made.set_defaults(token_option=", or give --token")
     return made
 
 
@@ -207,7 +208,7 @@ def _gateway(to: Any) -> None:
     made.add_argument("command", metavar="COMMAND", nargs="*", help="the server: a program and its arguments, after --")
     made.add_argument("--http", metavar="URL", help="the server, at an address (Streamable HTTP), in place of COMMAND")
     made.add_argument("--server", metavar="URL", help=f"an inbox, instead of a store; its token is in ${TOKEN}")
-    made.set_defaults(token=None)
+    made.set_defaults(token=None, token_option="")  # other users of the machine can read arguments
     made.add_argument("--rules", metavar="FILE", help="the rules for a store; without them a person is asked each time")
     made.add_argument(
         "--source", default="mcp", metavar="NAME", help="the client's name, as people and rules see it (mcp)"

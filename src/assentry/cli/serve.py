@@ -43,8 +43,8 @@ async def _say_who_can_sign_in(store: SQLStore) -> None:
     from ..inbox.accounts import accounts_of
 
     accounts = accounts_of(store)
-    if not await accounts.users() and not await accounts.tokens():
-        say("Nobody can sign in yet: assentry users add NAME --role admin --store ... makes the first user.")
+    if not await accounts.users() and all(token.role == "agent" for token in await accounts.tokens()):
+        say("Nobody can decide yet: assentry users add NAME --role admin --store ... makes the first user.")
 
 
 def _server(made: Any, options: Namespace) -> Any:

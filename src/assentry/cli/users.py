@@ -113,6 +113,8 @@ async def print_link(options: Namespace) -> int:
         put_json({"name": options.name, "link": link})
         return 0
     put(link)
+    if not base:
+        say("Put the inbox's address before it, or give --base-url.")
     say("It signs in once, within ten minutes, whoever opens it. Give it to nobody else.")
     return 0
 

@@ -23,6 +23,10 @@ MOST_BYTES_OPEN = 20_000
 """The largest body of a request that needs no identity."""
 LONGEST_QUERY = 8_000
 """The most bytes of a query string, and of a path."""
+UNKNOWN_TOKEN = (
+    "You are not signed in: nobody has this token. It is mistyped, revoked or has expired; `assentry tokens add` makes "
+    "another."
+)
 OPEN = ("/health", "/sign-in", "/sign-out", "/static/", "/language")
 """The beginnings of the paths that need no identity."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -92,7 +96,7 @@ class RequestGuard:
                 await _to_sign_in(request)(scope, receive, send)
                 return
             if who is None:
-                raise NotSignedIn
+                raise NotSignedIn(UNKNOWN_TOKEN if "authorization" in request.headers else None)
             request.state.identity = who
             if path.startswith(FOR_PROGRAMS):  # a page's token is in its form, and the page checks it
                 await check_csrf(Request(scope, limited), who, forms=False)

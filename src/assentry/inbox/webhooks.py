@@ -128,7 +128,7 @@ def check_url(url: str, *, allow_http: bool = False) -> str:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise UsageError("A webhook's address has no name, password or fragment in it; messages are signed instead.")
     if parts.scheme == "http" and not allow_http and not _is_loopback(host):
-        raise UsageError(f"Messages to {host} would not be encrypted: use https, or allow http.")
+        raise UsageError(f"Messages to {host} would not be encrypted: use https, or allow http (--allow-http).")
     return url
 
 

@@ -351,7 +351,7 @@ async def test_a_result_too_large_to_keep_is_handed_on(tmp_path: Path, monkeypat
         (["--store", "runs.db", "--http", "https://x.example.com", "--", "npx"], "one server behind it"),
         (["--", "npx"], "give the store's URL"),
         (["--store", "runs.db", "--server", "https://x.example.com", "--", "npx"], "not both"),
-        (["--server", "https://x.example.com", "--", "npx"], "ASSENTRY_TOKEN"),
+        (["--server", "https://x.example.com", "--", "npx"], "a server needs a token: set ASSENTRY_TOKEN\n"),
         (["--store", "runs.db", "--rules", "nothing.toml", "--", "npx"], "nothing.toml"),
         (["--store", "runs.db", "--env", "NOT_SET", "--", "npx"], "NOT_SET"),
         (["--store", "runs.db", "--bearer", "NOT_SET", "--http", "https://x.example.com"], "NOT_SET"),
