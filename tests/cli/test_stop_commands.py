@@ -48,6 +48,16 @@ def test_agents_are_stopped_listed_and_go_on(cli: Cli) -> None:
     assert cli("stop", "lift", "none", *STORE) == (1, "", "assentry: The store has no stop 'none'.\n")
 
 
+def test_a_stop_of_a_name_that_no_run_has_says_so(cli: Cli) -> None:
+    ask("ann")
+    words = ("--why", WHY, *STORE, "--by", "olga")
+    code, out, err = cli("stop", "--agent", "Shopp", *words)
+    assert code == 0 and out.startswith("Stopped Shopp") and "No run here began with an agent of this name" in err
+    for what in (("--agent", "Shop"), ("--all",)):
+        code, _, err = cli("stop", *what, *words)
+        assert code == 0 and "No run here" not in err
+
+
 @pytest.mark.parametrize(
     "words",
     [("stop", *STORE), ("stop", "--all", *STORE), ("stop", "--why", WHY, *STORE),

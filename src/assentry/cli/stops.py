@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from ..errors import AssentryError
 from ..store.stop import AgentStop
 from .deciding import author
-from .source import MOST_ENTRIES, only_one, source
+from .source import MOST_ENTRIES, Source, only_one, source
 from .table import Cell, Column, TimeCell, print_table
 from .write import put, put_json, say, spelled_name
 
@@ -52,12 +53,25 @@ async def stop_named_agents(options: Namespace) -> int:
     by = author(options)
     async with source(options) as place:
         stop = await place.stop(options.agent, by=by, why=options.why)
+        known = options.json or await _is_known(place, stop)
     if options.json:
         put_json(stop)
         return 0
     put(f"Stopped {_name(stop)}: nothing new begins. Bodies that run already go on to their end.")
     say(f"`assentry stop lift {stop.id}` lets it go on.")
+    if not known:
+        say("No run here began with an agent of this name. If it is mistyped, the one that you meant goes on.")
     return 0
+
+
+async def _is_known(place: Source, stop: AgentStop) -> bool:
+    """Return False if no run began with the stopped agent; True if that cannot be found out."""
+    if stop.agent is None:
+        return True
+    try:
+        return bool((await place.runs(agent=stop.agent, limit=1)).items)
+    except AssentryError:  # the stop holds all the same
+        return True
 
 
 async def lift_named_stop(options: Namespace) -> int:
