@@ -22,13 +22,6 @@ from markdown_it.token import Token
 from tests.docs.inbox_server import served_inbox
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "howto" / "ask-http.md"
-RULES = """
-[[rule]]
-name = "small payments"
-verdict = "allow"
-tool = "pay_invoice"
-where = { amount = { at_most = 50 } }
-"""
 DRAWN = re.compile(r"\b(run|q)_[0-9a-f]{32}\b|\b[0-9a-f]{64}\b")
 """The ids and digests, which are others each time."""
 
@@ -50,6 +43,12 @@ def steps() -> list[Step]:
     return found
 
 
+def rules() -> str:
+    """Return the rules file of the page."""
+    [found] = [each for each in MarkdownIt().parse(PAGE.read_text("utf-8")) if each.info.startswith("toml")]
+    return found.content
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of the commands: a server, a token and an empty folder."""
@@ -59,7 +58,7 @@ def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
         pytest.skip("no curl: apt-get install curl")
 
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    with served_inbox(tmp_path, "billing-bot", RULES) as inbox:
+    with served_inbox(tmp_path, "billing-bot", rules()) as inbox:
         yield {"INBOX": inbox.address, "TOKEN": inbox.token, "PATH": path, "HOME": str(tmp_path)}
 
 
