@@ -350,7 +350,7 @@ def test_a_grant_over_all_runs_is_given_listed_and_revoked(cli: Cli) -> None:
     [question] = questions(cli)
     words = ("grants", "give", question["id"], "--by", "ann", *STORE, "--all-runs", "--uses", "3", "--for", "1h")
     code, out, err = cli(*words, "--where", "to starts_with a", stdin="n\n")
-    assert (code, out) == (1, "") and "in all of its runs, where: to starts_with a, up to 3 times, for 3600" in err
+    assert (code, out) == (1, "") and "in all of its runs, where: to starts_with a, up to 3 times, for 1h? [y/N]" in err
     code, out, err = cli(*words, "--where", "to starts_with a", stdin="y\n")
     assert code == 0 and "where: to starts_with a" in out
     [grant] = found(cli, "grants", "--all-runs", *STORE)["items"]
@@ -369,6 +369,14 @@ def test_a_grant_over_all_runs_is_given_listed_and_revoked(cli: Cli) -> None:
     add_user(cli, "rob", "reviewer")
     words = ("grants", "give", question["id"], "--by", "rob", "--digest", question["digest"], "--all-runs", *STORE)
     assert cli(*words)[0::2] == (1, "assentry: rob is a reviewer, and may not grant here.\n")
+
+
+def test_a_grant_over_all_runs_is_given_unasked_with_yes(cli: Cli) -> None:
+    ask("ann")
+    [question] = questions(cli)
+    words = ("grants", "give", question["id"], "--by", "ann", *STORE, "--all-runs", "--where", "to starts_with a")
+    code, out, err = cli(*words, "--yes", stdin="")
+    assert code == 0 and "where: to starts_with a" in out and "[y/N]" not in err
 
 
 def test_who_may_only_review_gives_no_grant(cli: Cli) -> None:

@@ -18,6 +18,7 @@ from .deciding import author, confirm_and_decide
 from .preview import question_lines
 from .source import MOST_ENTRIES, Source, only_one, source
 from .table import Cell, Column, TimeCell, print_table
+from .value import duration_as_given
 from .write import confirm, put, put_json, say, spell_out, spelled_name, when
 
 GRANTS = (
@@ -122,7 +123,7 @@ def _standing_row(grant: StandingGrant) -> tuple[Cell, ...]:
 
 
 async def _give_standing_grant(options: Namespace) -> int:
-    """Give a grant over all runs. Without `--digest` its terms are put in words first, and only a yes gives it."""
+    """Give a grant over all runs. Without `--digest` and `--yes` its terms are put in words, and a yes gives it."""
     by = author(options)
     if options.pin is not None:
         options.misused("--pin is for one run; over all runs, write --where 'to = \"ann\"'")
@@ -143,7 +144,7 @@ async def _give_standing_grant(options: Namespace) -> int:
             question = await place.question(id)
             for line in question_lines(question):
                 say(line)
-            if not confirm(f"{_describe_order(order, question)}?"):
+            if not options.yes and not confirm(f"{_describe_order(order, question)}?"):
                 say("No grant was given.")
                 return 1
             digest = question.digest
@@ -159,7 +160,7 @@ def _describe_order(order: GiveStandingGrant, question: Question) -> str:
     """Return a grant in words, for the confirmation."""
     terms = order.terms
     uses = "" if terms.max_uses is None else f", up to {terms.max_uses} times"
-    ends = ", until it is revoked" if terms.expires_in is None else f", for {terms.expires_in:g} seconds"
+    ends = ", until it is revoked" if terms.expires_in is None else f", for {duration_as_given(terms.expires_in)}"
     which = f"every later call of {question.tool} by {question.agent} in all of its runs"
     return spell_out(f"{order.verdict.capitalize()} {which}, where: {conditions_text(terms.where)}{uses}{ends}")
 

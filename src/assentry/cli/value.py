@@ -27,6 +27,12 @@ def duration(text: str) -> float:
     return seconds
 
 
+def duration_as_given(seconds: float) -> str:
+    """Return seconds in the largest unit that leaves no fraction: `7d`, `36h`, `1.5s`."""
+    unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS[unit] == 0), "s")
+    return f"{seconds / SECONDS[unit]:.12g}{unit}"
+
+
 def day_or_time(text: str) -> int:
     """Return milliseconds since 1970 from a day or a time such as `2026-11-18` or `2026-11-18T09:30`, in UTC."""
     try:
