@@ -313,7 +313,12 @@ def _acting(made: argparse.ArgumentParser) -> None:
 
 def _stops(to: Any) -> None:
     now = _remote(
-        _stored(to, "now", stops.stop_named_agents, "stop an agent, or all: nothing new begins in their runs")
+        _stored(
+            to,
+            "now",
+            stops.stop_named_agents,
+            "stop --agent NAME, or --all: nothing new begins in their runs; `now` may be left out",
+        )
     )
     which = now.add_mutually_exclusive_group(required=True)
     which.add_argument("--agent", metavar="NAME", help="this agent")
