@@ -106,6 +106,19 @@ def test_the_key_waits_for_the_check_and_is_not_lost(desk: Desk) -> None:
     assert desk.verdict(question) == "edit"
 
 
+def test_a_check_that_failed_is_said_and_made_again_by_the_key_that_sends(desk: Desk) -> None:
+    question = desk.do(ask(desk.store, "Writer", call("write", {"text": "hello"})))
+    page = desk.browser()
+    desk.see(page, question, "/edit")
+    page.route("**/edit", lambda route: route.abort())
+    page.get_by_label("text").fill("goodbye")
+    expect(page.locator("#toast")).to_have_text("The change could not be checked.")
+    page.unroute("**/edit")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".banner")).to_contain_text("by you")
+    assert desk.verdict(question) == "edit"
+
+
 def test_a_check_that_comes_late_is_not_taken_for_one_of_what_was_typed_since(desk: Desk) -> None:
     question = desk.do(ask(desk.store, "Writer", call("write", {"text": "hello"})))
     page = desk.browser()

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.usefixtures("cheap_hashes")
 
 
 def look(ctx: Any, args: dict[str, Any]) -> Preview:
+    if args["amount"] < 0:
+        raise ValueError("nobody pays less than nothing")
     warnings = (Sentence("That is a lot of money.", warning=True),) if args["amount"] > 100 else ()
     return Preview(f"Pay {args['amount']} to {args['to']}", warnings)
 
@@ -106,6 +108,17 @@ async def test_a_warning_in_the_edits_preview_takes_a_second_act() -> None:
         await reader.press("Check the change")
         await reader.press("Approve with changes", read="1")
     assert (await store.question(question.id)).verdict == "edit"
+
+
+async def test_an_edit_whose_preview_fails_takes_a_second_act() -> None:
+    store, question = await office()
+    async with working(store, agent()), Reader(make_app(store)) as reader:
+        await reader.open(f"/questions/{question.id}/edit")
+        await reader.press("Check the change", **{"v:/amount": "-1"})
+        assert reader.page.text.count("The preview failed:") == 2  # in its place, and beside the buttons
+        await reader.press("Approve with changes")
+        assert reader.answer.status_code == 422 and "Say that you have read the warning." in reader.page.text
+    assert (await store.question(question.id)).verdict is None
 
 
 @pytest.mark.parametrize("act", ["live", "preview", "review"])

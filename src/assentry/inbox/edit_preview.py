@@ -9,13 +9,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..core.digest import BadJSON, canonical, parse_object
-from ..definitions.preview import Preview, Sentence, read_preview
+from ..definitions.preview import Preview, read_preview
 from ..errors import InvalidArguments, UnreadableState
 from ..store.preview_requests import PreviewAnswer, await_answer, request_of
 from ..store.record import Question
 from ..store.store import Store
 from .language import translate
-from .wording import headline_of
+from .wording import headline_of, warnings_of
 
 NOBODY = 1.5
 """The seconds in which a worker takes a request, if there is one."""
@@ -36,9 +36,8 @@ class EditEffect(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the preview."""
-        blocks = self.preview.blocks if self.preview is not None else ()
-        return [block.text for block in blocks if isinstance(block, Sentence) and block.warning]
+        """The warnings of the preview; that it failed is one."""
+        return warnings_of(self.preview)
 
 
 def proposed_effect(question: Question) -> EditEffect:

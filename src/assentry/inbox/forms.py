@@ -132,7 +132,7 @@ class SchemaForm:
         states += [] if required else [("absent", translate("left out"))]
         made = Field(at=at, label=label, kind=kind, states=states, hint=hint_of(plain), problem=problems.get(at, ""))
         made.about = str(plain.get("description") or "")
-        made.required = not states and kind not in ("group", "list") and at != ""
+        made.required = not states and kind not in ("group", "list")
         made.state = "absent" if value is ABSENT else "null" if value is None and null else "value"
         if states and made.state == "absent" and required:
             made.state = "value"
@@ -185,7 +185,7 @@ class SchemaForm:
                 siblings = children.setdefault(at.rpartition("/")[0], [])
                 if at not in siblings[-3:]:  # the controls of one field come together
                     siblings.append(at)
-        return self._read("", self.schema, sent, problems, children, 0, False), problems
+        return self._read("", self.schema, sent, problems, children, 0, True), problems
 
     def _read(
         self,

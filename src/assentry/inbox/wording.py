@@ -11,7 +11,7 @@ from ..approval.decide import may_decide
 from ..approval.decision import Decider
 from ..core.digest import canonical
 from ..core.wording import shortened
-from ..definitions.preview import Sentence
+from ..definitions.preview import Preview, Sentence
 from ..store.record import Entry, Question
 from .difference import ChangedLine, changed_lines
 from .headline import in_signature_order, order_of, sentence_of
@@ -125,8 +125,12 @@ def settled_row(question: Question) -> QuestionRow:
 
 
 def preview_warnings(question: Question) -> list[str]:
-    """Return the warnings of a question's preview; that it failed is one."""
-    preview = question.preview
+    """Return the warnings of a question's preview."""
+    return warnings_of(question.preview)
+
+
+def warnings_of(preview: Preview | None) -> list[str]:
+    """Return the warnings of a preview; that it failed is one."""
     if preview is None:
         return []
     failed = [] if preview.failed is None else [translate("The preview failed: {why}", why=preview.failed)]

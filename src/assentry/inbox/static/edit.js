@@ -1,5 +1,5 @@
 // The form of an edit or an answer: a check while one types, the problems at their fields, and the keys that send.
-import { $, $$, say, t, touched } from "./page.js";
+import { $, $$, say, t, tell, touched } from "./page.js";
 
 const form = $("[data-live-form]"), answer = $("form.form[data-send]");
 
@@ -43,7 +43,7 @@ if (answer && !form) { answer.addEventListener("input", (event) => noted(event.t
 // -- the check of an edit --------------------------------------------------------------------------
 if (form) {
   const sender = $("#sender"), reviewer = $("#reviewer"), parts = ["headline", "review", "effect", "pinned"];
-  let later = 0, turn = 0, stale = false, wanted = false;
+  let later = 0, turn = 0, stale = false, wanted = false, failed = false;
   const checked = () => !stale && !("pending" in $("#review").dataset);
   const show = () => {
     const ready = Boolean($("#send")) && checked();
@@ -58,7 +58,11 @@ if (form) {
     data.set("do", what);
     const answered = await fetch(form.action, { method: "POST", body: data }).catch(() => null);
     if (mine !== turn) return false; // something was typed meanwhile
-    if (!answered?.ok || answered.redirected) { say(t("The change could not be checked.")); return false; }
+    if (!answered?.ok || answered.redirected) {
+      [wanted, failed] = [false, true]; // the key that sends checks it again
+      tell(t("The change could not be checked."));
+      return false;
+    }
     const made = new DOMParser().parseFromString(await answered.text(), "text/html");
     if (mine !== turn || !$("#review", made)) return false;
     for (const id of parts) $(`#${id}`).replaceWith($(`#${id}`, made));
@@ -68,6 +72,7 @@ if (form) {
   };
   const check = async () => {
     const mine = ++turn;
+    failed = false;
     if (!(await ask("live", mine))) return;
     stale = false;
     show();
@@ -84,7 +89,12 @@ if (form) {
   // What is sent is what the last check showed: its form has the arguments, and anything typed since makes it stale.
   const send = () => {
     const ready = $("#send"), read = $("#read");
-    if (!checked()) { wanted = true; say(t("The change is being checked, and is sent when it fits.")); return; }
+    if (!checked()) {
+      wanted = true;
+      say(t("The change is being checked, and is sent when it fits."));
+      if (failed) check();
+      return;
+    }
     if (!ready) { if (!toFirstWrong(form)) say($("#review .note")?.textContent || t("Nothing is changed yet.")); return; }
     if (read && !read.checked) { read.focus(); say(t("Read the warning first.")); return; }
     ready.requestSubmit();
