@@ -52,9 +52,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.behind = 0.0
+        self.stopped_at: float | None = None
 
     def __call__(self) -> float:
-        return time.time() - self.behind
+        return time.time() - self.behind if self.stopped_at is None else self.stopped_at
 
 
 class Desk:
@@ -163,6 +164,11 @@ def shown(page: Page) -> Page:
     live(page)
     drawn(page)
     return page
+
+
+def stop_time(page: Page) -> None:
+    """Let no time pass in a page whose clock is installed, but what a test lets pass."""
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)
 
 
 def until(page: Page, true: Callable[[], bool]) -> None:

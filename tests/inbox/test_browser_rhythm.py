@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Locator, Route, expect
 
 from assentry import Approve, Reject
 from assentry.store.record import Question
 from assentry.testing import call
-from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, drawn, live, patient_desk, picture, shown, until
-from tests.inbox.office import ask, ask_everything, ask_order, ask_refund
+from tests.inbox.desk import (
+    Desk,
+    cheap_hashes,
+    chromium,
+    desk,
+    drawn,
+    live,
+    patient_desk,
+    picture,
+    shown,
+    stop_time,
+    until,
+)
+from tests.inbox.office import PASSWORD, ask, ask_everything, ask_order, ask_refund
 
 __all__ = ["cheap_hashes", "chromium", "desk", "patient_desk"]  # fixtures
 
@@ -199,6 +211,84 @@ def test_a_held_rejection_keeps_its_reason_and_signing_out_sends_it_first(patien
     assert (decided.verdict, decided.by) == ("reject", "ann")
 
 
+@pytest.mark.parametrize("key", ["a", "j"])
+def test_a_held_decision_of_somebody_who_was_signed_out_is_said_to_be_lost(patient_desk: Desk, key: str) -> None:
+    desk = patient_desk
+    question, _ = ask_to_write(desk, "one"), ask_to_write(desk, "two")
+    page = desk.browser()
+    desk.see(page, question)
+    shown(page)
+    page.clock.install()
+    page.keyboard.press("a")
+    expect(page.locator(".held")).to_be_visible()
+    page.context.clear_cookies()
+    page.clock.run_for(1_000)
+    page.keyboard.press(key)
+    expect(page.get_by_role("alert")).to_contain_text("what you sent was not recorded")
+    assert desk.verdict(question) is None
+    page.get_by_label("Name").fill("ann")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"**/questions/{question.id}")
+
+
+@pytest.mark.parametrize(("screen", "end"), [(PHONE, "approve"), ({}, None)])
+def test_a_phone_that_puts_the_page_out_of_sight_sends_what_is_held(
+    patient_desk: Desk, screen: dict[str, Any], end: str | None
+) -> None:
+    desk, question = patient_desk, ask_to_write(patient_desk)
+    page = desk.browser(**screen)
+    page.clock.install()
+    desk.see(page, question)
+    drawn(page)
+    stop_time(page)
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".held")).to_be_visible()
+    page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true })")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    if end is not None:
+        expect(page.locator(".banner")).to_contain_text("Approved by you")
+    expect(page.locator(".held")).to_have_count(0 if end else 1)
+    assert desk.verdict(question) == end
+
+
+def test_a_key_that_is_held_down_does_not_end_the_time_to_undo(patient_desk: Desk) -> None:
+    desk, question = patient_desk, ask_to_write(patient_desk)
+    page = desk.browser()
+    page.clock.install()
+    desk.see(page, question, "/reject")
+    live(page)
+    page.get_by_label("Your reason").fill("no")
+    stop_time(page)
+    page.keyboard.down("Control")
+    for _ in range(3):
+        page.keyboard.down("Enter")  # after the first time, the browser says that it repeats
+        page.clock.run_for(500)
+    expect(page.locator(".held")).to_contain_text("Rejected")
+    assert desk.verdict(question) is None
+
+
+@pytest.mark.parametrize("step", ["", "/edit", "/respond"])
+def test_a_decision_just_before_the_deadline_is_sent_at_once_from_every_page(patient_desk: Desk, step: str) -> None:
+    desk = patient_desk
+    question = desk.do(ask(desk.store, "Post", call("send_mail", {"to": "a@example.com", "subject": "Hello"})))
+    assert question.until is not None
+    page = desk.browser()
+    page.clock.install()
+    desk.clock.stopped_at = question.until / 1000 - 8  # by the server's clock; the browser's says more
+    desk.see(page, question, step)
+    shown(page)
+    stop_time(page)
+    if step == "/edit":
+        page.get_by_label("subject").fill("Goodbye")
+        page.clock.run_for(200)
+        expect(page.get_by_role("button", name="Approve with changes")).to_be_enabled()
+    elif step == "/respond":
+        page.get_by_role("textbox", name="Answer").fill("It was sent by hand.")
+    page.keyboard.press("Control+Enter" if step else "a")
+    expect(page.locator(".banner")).to_contain_text("by you")
+
+
 # -- what changes under a pointer --------------------------------------------------------------------------------------
 
 
@@ -287,6 +377,34 @@ def test_a_key_does_not_approve_what_was_not_wholly_on_the_screen(desk: Desk) ->
     expect(page.locator(".banner")).to_contain_text("Approved by you")
 
 
+LOW = {"width": 1320, "height": 420}
+
+
+@pytest.mark.parametrize("key", ["y", "Control+Enter"])
+def test_the_second_act_waits_until_the_arguments_were_on_the_screen_too(desk: Desk, key: str) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser(viewport=LOW)
+    desk.see(page, question, "/approve")
+    shown(page).keyboard.press(key)
+    expect(page.locator("#toast")).to_contain_text("Scroll through the question to the end of its arguments first.")
+    page.locator("#whole").evaluate("(each) => each.scrollIntoView({ block: 'center' })")
+    drawn(page)
+    assert desk.verdict(question) is None
+    page.keyboard.press(key)
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+
+
+def test_the_key_that_sends_a_note_does_not_approve_what_was_not_on_the_screen(desk: Desk) -> None:
+    question = ask_to_write(desk, "\n".join(f"line {n}" for n in range(30)))
+    page = desk.browser(viewport=LOW)
+    desk.see(page, question)
+    shown(page).keyboard.press("n")
+    page.get_by_label("Your note to the approval").fill("fine")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#toast")).to_contain_text("Scroll through the question to the end of its arguments first.")
+    assert desk.verdict(question) is None
+
+
 def test_single_keys_can_be_turned_off_and_on(desk: Desk) -> None:
     question = ask_to_write(desk)
     page = desk.browser()
@@ -350,6 +468,51 @@ def test_the_row_of_the_question_stays_in_sight(desk: Desk) -> None:
     expect(page.locator(".row")).to_have_count(25)
     expect(row).to_be_in_viewport()
     expect(page.locator("#place")).to_have_text("24 of 25")
+
+
+UNDER_THE_HEAD = """(head) => {
+  const { left, top, bottom } = head.getBoundingClientRect(), found = [];
+  for (let y = top + 1; y < bottom; y += 2) found.push(document.elementFromPoint(left + 18, y));
+  return found.filter((each) => each.closest(".tick")).length;
+}"""
+"""Count the points in the head of the list at which a row's box would be ticked."""
+
+
+def test_the_head_of_the_list_covers_its_rows_and_never_the_current_one(desk: Desk) -> None:
+    asked = [ask_to_write(desk, f"text {n}") for n in range(24)]
+    page = desk.browser()
+    desk.see(page, asked[-1])
+    live(page)
+    head, rows = page.locator(".list .filters"), page.locator(".row")
+    for top in range(300, 360, 20):  # somewhere a box is behind the head
+        page.locator(".list").evaluate("(list, top) => { list.scrollTop = top; }", top)
+        assert head.evaluate(UNDER_THE_HEAD) == 0
+    page.locator(".list").evaluate("(list, by) => { list.scrollTop += by; }", _top(rows.nth(12)) - _top(head) - 20)
+    rows.nth(12).evaluate("(row) => row.click()")
+    page.wait_for_url(f"**/questions/{asked[12].id}")
+    box = head.bounding_box()
+    assert box and _top(live(page).locator(".row[aria-current]")) >= box["y"] + box["height"] - 1
+
+
+def _top(element: Locator) -> float:
+    box = element.bounding_box()
+    assert box
+    return box["y"]
+
+
+def test_a_step_that_is_open_when_the_deadline_passes_offers_no_approval(desk: Desk) -> None:
+    question = desk.do(ask(desk.store, "Post", call("send_mail", {"to": "a@example.com", "subject": "Hello"})))
+    page = desk.browser()
+    page.clock.install()
+    for step, name in (("approve", "Yes, approve"), ("edit", "Approve with changes"), ("respond", "Send the answer")):
+        desk.see(page, question, f"/{step}")
+        expect(page.get_by_role("button", name=name)).to_be_visible()
+        page.clock.fast_forward(171_000)
+        expect(page.locator(".late-note")).to_contain_text("The deadline has passed")
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    desk.see(page, question, "/reject")
+    page.clock.fast_forward(171_000)
+    expect(page.locator(".act").get_by_role("button", name="Reject")).to_be_visible()
 
 
 def test_a_question_that_expires_while_it_is_open_says_so_and_offers_no_approval(desk: Desk) -> None:

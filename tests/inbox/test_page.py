@@ -82,6 +82,18 @@ async def test_signing_in_leads_back_to_where_one_was() -> None:
         assert "Refund 899.00 EUR" in reader.page.text
 
 
+async def test_whoever_was_signed_out_is_told_that_a_decision_was_not_recorded() -> None:
+    store, app = await office()
+    question = await ask_order(store)
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}")
+        reader.client.cookies.clear()
+        await reader.press("Approve")
+        assert reader.answer.url.path == "/sign-in"
+        assert "You were signed out, so what you sent was not recorded." in reader.page.text
+    assert (await settled(store, question)).verdict is None
+
+
 async def test_a_question_has_its_three_zones_in_order() -> None:
     store, app = await office()
     question = await ask_refund(store)
@@ -441,6 +453,24 @@ async def test_an_answer_in_the_tools_place() -> None:
         await reader.press("Send the answer", **{"v:": "It was paid by hand."})
         assert "Answered by you" in reader.page.text
         assert json.loads(bytes((await runs_on(store, question)).output)) == "It was paid by hand."
+
+
+@pytest.mark.parametrize("answer", ["", "  "])
+async def test_an_empty_answer_is_not_sent(answer: str) -> None:
+    store, app = await office()
+
+    @function_tool
+    async def name_it(ctx: ToolContext[Any]) -> str:
+        """Ask for a name."""
+        return str(await ctx.ask("What shall it be called?"))
+
+    clerk: Agent[Any] = Agent("Clerk", tools=[name_it], model=ScriptedModel([call("name_it"), "Done."]))
+    [item] = (await Runner.run(clerk, "go", store=store)).interruptions
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{item.id}")
+        await reader.press("Send the answer", **{"v:": answer})
+        assert reader.answer.status_code == 422 and "This needs a value." in reader.page.text
+        assert (await store.question(item.id)).verdict is None
 
 
 async def test_a_question_for_data_has_a_form() -> None:

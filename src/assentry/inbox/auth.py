@@ -7,7 +7,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -157,10 +157,10 @@ class Auth:
         made.add_api_route("/sign-out", self._post_sign_out, methods=["POST"])
         return made
 
-    async def _get_form(self, request: Request, next: str = "") -> Response:
+    async def _get_form(self, request: Request, next: str = "", unsent: str = "") -> Response:
         if await self.identify(request) is not None:
             return _to(request, next)
-        return _page(request, next=local_path(next))
+        return _page(request, next=local_path(next), unsent=bool(unsent))
 
     async def _post_form(self, request: Request) -> Response:
         fields: dict[str, str] = {}
@@ -264,6 +264,13 @@ def _to(request: Request, next: str) -> Response:
     return RedirectResponse(local_path(next) or f"{root_of(request)}/", 303, {"Cache-Control": "no-store"})
 
 
+def sign_in_first(request: Request) -> Response:
+    """Return a redirect to the sign-in page, and from there back; after a form it says that nothing was recorded."""
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    query = {"next": target} if request.method in SAFE else {"unsent": "1"}
+    return RedirectResponse(f"{root_of(request)}/sign-in?{urlencode(query)}", 303)
+
+
 def root_of(request: Request) -> str:
     """Return the prefix of the inbox's paths."""
     root: str = request.scope.get("root_path", "")
@@ -283,5 +290,7 @@ async def _fields(request: Request) -> dict[str, str]:
         raise UsageError("This is not a form that signs in.") from None
 
 
-def _page(request: Request, *, error: str = "", name: str = "", next: str = "", status: int = 200) -> Response:
-    return render(request, "sign_in.html", status=status, error=error, name=name, next=next)
+def _page(
+    request: Request, *, error: str = "", name: str = "", next: str = "", unsent: bool = False, status: int = 200
+) -> Response:
+    return render(request, "sign_in.html", status=status, error=error, name=name, next=next, unsent=unsent)

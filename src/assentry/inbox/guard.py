@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import NotSignedIn
-from .auth import Authenticates, who_sent
+from .auth import Authenticates, sign_in_first, who_sent
 from .csrf import SAFE, check_csrf
 from .failure import FOR_PROGRAMS, respond_to_error
 from .identity import Identity
@@ -93,7 +93,7 @@ class RequestGuard:
         if not path.startswith(OPEN):
             who = await who_sent(self._auth, request)
             if who is None and not path.startswith(FOR_PROGRAMS):
-                await _to_sign_in(request)(scope, receive, send)
+                await sign_in_first(request)(scope, receive, send)
                 return
             if who is None:
                 raise NotSignedIn(UNKNOWN_TOKEN if "authorization" in request.headers else None)
@@ -107,13 +107,6 @@ def _without_slash(request: Request, path: str) -> RedirectResponse:
     """Return the redirect to the address without a slash at its end: a path, since anybody can write a Host header."""
     query = f"?{request.url.query}" if request.url.query else ""
     return RedirectResponse(f"{request.scope.get('root_path', '')}/{quote(path.strip('/'))}{query}", 307)
-
-
-def _to_sign_in(request: Request) -> RedirectResponse:
-    base = request.scope.get("root_path", "")
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
-    return RedirectResponse(f"{base}/sign-in{back}", 303)
 
 
 def _check_length(request: Request, most: int) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 
 from ..errors import AssentryError, Conflict
 from ..store.record import Page, Question
 from ..store.store import Store
-from .auth import Authenticates, identify_sender
+from .auth import Authenticates, identify_sender, sign_in_first
 from .conflict import find_conflict
 from .conversation import MOST_FACTS, Excerpt, entries_around, excerpt_of
 from .csrf import MOST_FIELDS
@@ -76,14 +75,6 @@ class PageRoute(APIRoute):
                 return failure_page(request, error)
 
         return on_own_loop(safely)
-
-
-def sign_in_first(request: Request) -> Response:
-    """Return a redirect to the sign-in page, and from there back."""
-    base = request.scope.get("root_path", "")
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
-    return RedirectResponse(f"{base}/sign-in{back}", 303)
 
 
 class PageContext(Struct):

@@ -1,6 +1,6 @@
 // A decision that can still be undone: the page holds the form back for some seconds, and then sends it exactly once.
 // Nothing is recorded before. It is sent when the time is over, by a second press, or when the page is left.
-import { $, $$, say, t, tell } from "./page.js";
+import { $, say, t, tell, timeLeft } from "./page.js";
 
 const SECONDS = Number(document.body.dataset.undo || 0);
 const MOST = 60000; // bytes that a browser still sends when a page is left
@@ -22,8 +22,7 @@ const said = (fields) => {
 /** Hold the decision of a form. Returns false if it must be sent at once. */
 const hold = (form, submitter) => {
   const fields = new URLSearchParams(new FormData(form, submitter));
-  const deadline = Number($("[data-deadline]")?.dataset.deadline || Infinity);
-  if (!SECONDS || String(fields).length > MOST || deadline - Date.now() < SECONDS * 1000 + 5000) return false;
+  if (!SECONDS || String(fields).length > MOST || timeLeft() < SECONDS * 1000 + 5000) return false;
   const bar = document.createElement("div");
   bar.className = "held";
   bar.innerHTML = "<p role=\"status\"><strong></strong> <span></span></p><button type=\"button\" class=\"undo\"></button><button type=\"button\" class=\"now\"></button>";
@@ -110,7 +109,13 @@ const send = async (then = null) => {
     return;
   }
   held.state = "over";
-  if (answer.ok && answer.redirected) { then ? then() : location.assign(answer.url); return; }
+  if (answer.ok && answer.redirected) {
+    const to = new URL(answer.url), recorded = to.pathname === new URL(held.action).pathname.replace(/\/[^/]+$/, "");
+    if (!recorded) to.searchParams.set("next", location.pathname + location.search); // the sign-in page, which says so
+    if (recorded && then) then();
+    else location.assign(to);
+    return;
+  }
   const again = document.createElement("form"); // nothing was recorded: the same form again shows why
   again.method = "post";
   again.action = held.action;
@@ -163,6 +168,11 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   event.stopImmediatePropagation();
 }, true);
+
+// A phone may end a page that is out of sight without another word to it.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden && held?.state === "held" && matchMedia("(pointer: coarse)").matches) send();
+});
 
 addEventListener("pagehide", () => {
   if (held?.state !== "held") return;

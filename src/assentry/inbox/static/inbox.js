@@ -1,6 +1,6 @@
 // The inbox's own script. Everything works without it: it adds live updates, keys and relative times.
 import { isHeld, overtaken } from "./hold.js";
-import { $, $$, say, t, tell, touched } from "./page.js";
+import { $, $$, say, t, tell, timeLeft, touched } from "./page.js";
 import { maySee } from "./seen.js";
 
 (() => {
@@ -28,8 +28,6 @@ import { maySee } from "./seen.js";
     if (kind === "rejected") return t("rejected in {time} if nobody answers", { time });
     return kind === "due" ? t("due in {time}", { time }) : t("{time} left", { time });
   };
-  const asked = $("[data-question]");
-  const ahead = asked ? Number(asked.dataset.now) - Date.now() : 0; // how far the server's clock is ahead
   const tick = () => {
     const now = Date.now();
     for (const each of $$("[data-at]")) {
@@ -66,8 +64,7 @@ import { maySee } from "./seen.js";
     $(".act").prepend(note);
     tick();
   };
-  const deadline = Number(asked?.dataset.deadline || 0) - Date.now() - ahead;
-  if (asked?.dataset.deadline && deadline < 2 ** 31) setTimeout(expire, Math.max(0, deadline + 1));
+  if (timeLeft() < 2 ** 31) setTimeout(expire, Math.max(0, timeLeft() + 1));
 
   // -- parts of the page that follow the store ---------------------------------------------------
   const ids = () => $$("#rows .row").map((row) => row.dataset.id);
@@ -99,13 +96,13 @@ import { maySee } from "./seen.js";
   };
   // The row of this question stays in sight, unless the reader has scrolled away from it; so does the place of the list.
   const list = $(".list");
-  const bounds = () => [$("#rows [aria-current].row")?.getBoundingClientRect(), list?.getBoundingClientRect()];
-  const inSight = () => { const [row, frame] = bounds(); return Boolean(row && row.bottom > frame.top && row.top < frame.bottom); };
+  const bounds = () => [$("#rows [aria-current].row")?.getBoundingClientRect(), $(".filters", list)?.getBoundingClientRect().bottom, list?.getBoundingClientRect().bottom];
+  const inSight = () => { const [row, top, bottom] = bounds(); return Boolean(row && row.bottom > top && row.top < bottom); };
   const bringIntoSight = () => {
-    const [row, frame] = bounds();
+    const [row, top, bottom] = bounds();
     if (!row || list.scrollHeight <= list.clientHeight) return;
-    if (row.top < frame.top + 60) list.scrollTop -= frame.top + 60 - row.top;
-    else if (row.bottom > frame.bottom - 20) list.scrollTop += row.bottom - frame.bottom + 20;
+    if (row.top < top) list.scrollTop -= top - row.top;
+    else if (row.bottom > bottom - 20) list.scrollTop += row.bottom - bottom + 20;
   };
   const SCROLLED = "assentry-scrolled";
   if (list) {
@@ -186,7 +183,10 @@ import { maySee } from "./seen.js";
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
       if ($("[data-live-form]")) return; // an edit is sent by its own script, once it is checked
       const form = $("#send") || event.target.closest("form[data-send]") || $("#answer");
-      if (form) { event.preventDefault(); form.requestSubmit($("[name=do][value=send]", form)); }
+      if (!form) return;
+      event.preventDefault();
+      const approval = $("[data-act=whole]", form) || $(`[data-act=whole][form="${form.id}"]`);
+      if (!event.repeat && (!approval || maySee(approval))) form.requestSubmit($("[name=do][value=send]", form));
       return;
     }
     if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
