@@ -377,6 +377,27 @@ def test_a_key_does_not_approve_what_was_not_wholly_on_the_screen(desk: Desk) ->
     expect(page.locator(".banner")).to_contain_text("Approved by you")
 
 
+def test_a_key_does_not_approve_what_is_folded_but_unfolds_it(desk: Desk) -> None:
+    question = ask_to_write(desk, "\n".join(f"line {n}" for n in range(120)))
+    page = desk.browser(viewport={"width": 1320, "height": 1600})
+    desk.see(page, question)
+    expect(page.locator("#whole")).to_be_in_viewport()
+    expect(page.locator(".fold")).not_to_have_attribute("open", "")
+    shown(page).keyboard.press("a")
+    expect(page.locator("#toast")).to_contain_text("Scroll through the question to the end of its arguments first.")
+    expect(page.get_by_text("line 119")).to_be_visible()
+    assert desk.verdict(question) is None
+    desk.see(page, question)
+    shown(page).locator(".fold summary").click()  # by the mouse it is the same
+    page.keyboard.press("a")
+    expect(page.locator("#toast")).to_contain_text("Scroll through the question to the end of its arguments first.")
+    page.keyboard.press("End")
+    page.locator("#whole").evaluate("(each) => each.scrollIntoView({ block: 'center' })")
+    drawn(page)
+    page.keyboard.press("a")
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+
+
 LOW = {"width": 1320, "height": 420}
 
 

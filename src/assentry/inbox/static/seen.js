@@ -1,5 +1,5 @@
 // Keys act only on what was on the screen: the headline for every key, all of the question for its approval.
-import { $, t, tell } from "./page.js";
+import { $, $$, t, tell } from "./page.js";
 
 const first = $("#sentence") || $("main.step h1"), last = $("#whole");
 let drawn = first === null, begun = first === null, ended = last === null;
@@ -8,15 +8,27 @@ if (first) new IntersectionObserver((entries, observer) => {
   drawn = true; // the browser has drawn the page once
   if (entries.some((each) => each.isIntersecting)) { begun = true; observer.disconnect(); }
 }).observe(first);
-if (last) {
+const toTheEnd = () => { // true again once the end of the arguments is, or comes, on the screen
   const below = $(".act")?.offsetHeight || 0; // what the buttons cover is not seen
+  ended = false;
   new IntersectionObserver((entries, observer) => { if (entries.some((each) => each.isIntersecting)) { ended = true; observer.disconnect(); } }, { rootMargin: `0px 0px -${below}px 0px` }).observe(last);
+};
+const isBeforeEnd = (each) => each.matches(".fold") && Boolean(last.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_PRECEDING);
+const unfold = () => { // what is folded is not on the screen
+  const shut = last ? $$(".fold:not([open])").filter(isBeforeEnd) : [];
+  for (const each of shut) each.open = true;
+  if (shut.length) toTheEnd();
+};
+if (last) {
+  toTheEnd();
+  addEventListener("toggle", (event) => { if (event.target.open && isBeforeEnd(event.target)) toTheEnd(); }, true);
 }
 
 /** Return true if a key may press this button or link; say why if not. */
 export const maySee = (target) => {
   if (!("act" in target.dataset)) return true;
   if (!drawn) { tell(t("The question is not on the screen yet. Press the key again.")); return false; }
+  if (target.dataset.act === "whole") unfold();
   if (target.dataset.act === "whole" && !(begun && ended)) { tell(t("Scroll through the question to the end of its arguments first.")); return false; }
   return true;
 };
