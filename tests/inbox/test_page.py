@@ -94,6 +94,31 @@ async def test_whoever_was_signed_out_is_told_that_a_decision_was_not_recorded()
     assert (await settled(store, question)).verdict is None
 
 
+async def test_a_page_that_is_left_before_its_form_has_come_is_no_error_of_the_inbox(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, app = await office()
+    question = await ask_order(store)
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}/edit")
+        scheme, host = reader.client.base_url.scheme, reader.client.base_url.host
+        cookie = "; ".join(f"{name}={value}" for name, value in reader.client.cookies.items())
+    sent: list[Any] = []
+    gone = iter([{"type": "http.request", "body": b"do=li", "more_body": True}, {"type": "http.disconnect"}])
+    headers = [(b"cookie", cookie.encode()), (b"host", host.encode()), (b"sec-fetch-site", b"same-origin")]
+    path = f"/questions/{question.id}/edit"
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+
+    async def receive() -> Any:
+        return next(gone)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app({**scope, "scheme": scheme, "server": (host, 80), "client": ("127.0.0.1", 1)}, receive, send)
+    assert sent == [] and caplog.records == []
+
+
 async def test_a_question_has_its_three_zones_in_order() -> None:
     store, app = await office()
     question = await ask_refund(store)

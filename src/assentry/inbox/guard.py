@@ -8,6 +8,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import NotSignedIn
@@ -69,6 +70,8 @@ class RequestGuard:
         sending = HeaderSend(send)
         try:
             await self._answer(scope, receive, sending)
+        except ClientDisconnect:
+            return  # nobody is there for an answer, and nothing was done: its body never came
         except Exception as error:
             if sending.status is not None:
                 raise  # a response that has begun can only be cut off
