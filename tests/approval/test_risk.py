@@ -135,6 +135,18 @@ async def test_a_call_in_doubt_keeps_the_risk_that_a_rule_gave_it() -> None:
         assert [(each.kind, each.risk) for each in doubt] == [("doubt", "high")]
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "risk"), [("low", "high", "high"), (None, "high", "high"), ("high", "low", "high")]
+)
+async def test_a_call_that_is_asked_about_anew_has_the_higher_risk(first: Any, then: Any, risk: str) -> None:
+    calm, _ = sending(needs_approval=True, risk=first)
+    risky, _ = sending(needs_approval=True, risk=then)
+    async with MemoryStore() as store:
+        result = await Runner.run(scripted(call("send", {"to": "x"}), tools=[calm]), "go", store=store)
+        again = await Runner.run(scripted(tools=[risky]), await store.load(result.run_id), store=store)
+        assert [each.risk for each in again.interruptions] == [risk]
+
+
 async def test_of_a_patch_the_operation_with_the_highest_risk_counts(tmp_path: Path) -> None:
     def careful(ctx: Any, operation: Any, call_id: str) -> bool | Ask:
         return Ask(risk="high", reason="It is a key.") if operation.path.endswith(".key") else True

@@ -188,11 +188,14 @@ def check_readable(state: CallState) -> None:
 def asked_of(tool: Tool | None, agent: Any, before: f.Asked | None = None) -> dict[str, Any]:
     """Return the fields of a question that say who may decide, which arguments are masked elsewhere, and the risk.
 
-    If the tool is gone, those of the question before hold; so does the risk that a rule gave it.
+    If the tool is gone, those of the question before hold. So does the risk of that question, which a rule may have
+    given it, unless the tool's own is high now.
     """
     known = tool if tool is not None else before
     reviewers = (known.reviewers if known is not None else ()) or agent.reviewers
-    risk = before.risk if before is not None and before.risk is not None else known.risk if known is not None else None
+    risk = known.risk if known is not None else None
+    if before is not None and before.risk is not None and risk != "high":
+        risk = before.risk
     redact = tuple(known.redact) if known is not None else ()
     return {"reviewers": tuple(reviewers), "redact": redact, "risk": risk}
 
