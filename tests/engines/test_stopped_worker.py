@@ -209,6 +209,35 @@ async def test_a_stop_of_a_nested_agent_holds_in_the_runs_of_others_which_are_lo
         assert sent == [("ann", 1)]
 
 
+class StopsBeforeInnermost(StopsBeforeStarted):
+    """A store in which somebody stops an agent right before the first call begins two agents deep."""
+
+    async def append(self, change: Change) -> None:
+        if any(type(fact) is f.Started and len(fact.path) == 2 for fact in change.facts):
+            await super().append(change)
+        else:
+            await MemoryStore.append(self, change)
+
+
+@pytest.mark.parametrize("who", ["Outer", "Middle", "Second", "Inner"])
+async def test_a_stop_holds_for_the_calls_of_agents_that_run_as_tools_of_the_stopped_one(who: str) -> None:
+    send, sent = sending()
+    inner = scripted(GO, "sent", tools=[send], name="Inner")
+    ask_inner = inner.as_tool(tool_name="ask_inner", tool_description="Asks.")
+    second = scripted(call("ask_inner", {"input": "go"}), "asked", tools=[ask_inner], name="Second")
+    middle = scripted(call("transfer_to_second", {}), handoffs=[second], name="Middle")
+    ask_middle = middle.as_tool(tool_name="ask_middle", tool_description="Asks.")
+    outer = scripted(call("ask_middle", {"input": "go"}), "done", tools=[ask_middle], name="Outer")
+    async with StopsBeforeInnermost() as store:
+        store.stopping = who
+        with pytest.raises(AgentStopped, match=f"'{who}'") as caught:
+            await soon(Runner.run(outer, "go", store=store))
+        assert not sent
+        await store.lift(store.made.id, by="ann")
+        await soon(Runner.run(outer, caught.value.state, store=store))
+        assert sent == [("ann", 1)]
+
+
 async def test_a_claim_that_was_made_before_the_stop_gives_nobody_the_right_to_begin() -> None:
     agent, sent = shop()
     async with MemoryStore() as store:

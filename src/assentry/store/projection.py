@@ -98,7 +98,7 @@ class Projection:
         self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
 
     def _started(self, run: Run, fact: f.Started) -> None:
-        self.starting[agent_of(run.at(fact.path).calls[fact.call])] = None
+        self.starting |= dict.fromkeys(agents_behind(run, fact.path, fact.call))
 
     def _granted(self, run: Run, grant: f.Granted) -> None:
         self.granted.append(grant_of(run, grant, GrantRecord, run=run.id))
@@ -123,6 +123,19 @@ def agent_of(state: CallState) -> str:
     """Return the name of the agent that makes a call."""
     turn = state.turn
     return turn.definition.agent if turn.definition is not None else turn.agent
+
+
+def agents_behind(run: Run, path: tuple[str, ...], call: str) -> Iterator[str]:
+    """Yield the names of the agents that a call is made for, besides the run's own.
+
+    They are the agent that makes it and, if that runs as a tool, those above: whoever began a branch, and whoever made
+    the call that opened the next one.
+    """
+    for depth, id in enumerate((*path, call)):
+        calls = run.at(path[:depth]).calls
+        if depth:
+            yield agent_of(next(iter(calls.values())))
+        yield agent_of(calls[id])
 
 
 def _question(run: Run, state: CallState, asked: f.Asked) -> Question:

@@ -212,7 +212,7 @@ class Change(Struct, kw_only=True):
     release: bool = False
     """True to release the lease with this change."""
     starting: tuple[str, ...] = ()
-    """The names of the agents whose calls begin with this change. A stop of one of them refuses the change."""
+    """The names of the agents that calls begin for with this change. A stop of one of them refuses the change."""
     copied: bool = False
     """True if an engine has recorded the facts already, so that no stop refuses them."""
 

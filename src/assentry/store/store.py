@@ -283,8 +283,8 @@ class Store(ABC):
 
         On return, no worker gets one of their runs, no run of them can be started here, and no call of them is
         recorded as begun any more, so none enters its body. This holds for runs that are driven now too, and for calls
-        that one of these agents makes in another agent's run. Bodies that run already go on to their end; `cancel`
-        ends them.
+        that one of these agents, or an agent that it runs as a tool, makes in another agent's run. Bodies that run
+        already go on to their end; `cancel` ends them.
 
         The same person's same stop, while it holds, is no second one.
 

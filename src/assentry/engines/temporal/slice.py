@@ -38,7 +38,7 @@ from ...runtime.scope import Scope
 from ...runtime.state import RunState, resumption, state_of
 from ...runtime.store_writer import offered_tools, read_past
 from ...runtime.value import output_json
-from ...store.projection import agent_of
+from ...store.projection import agents_behind
 from ...store.record import RunRecord, SavedContext, Stored
 from ...store.stop import stopped
 from ..claimed_run import DriveSettings
@@ -214,12 +214,12 @@ class Slices:
         return await self._drive(driver, order, len(stored.facts), tell)
 
     async def _check_stops(self, stored: Stored, order: Order) -> None:
-        """Raise `AgentStopped` while a stop holds for the run's agent or the call's; the workflow tries again."""
+        """Raise `AgentStopped` while a stop holds for an agent that the call is made for; the workflow tries again."""
         if not (await self.store.stops(limit=1)).items:
             return
-        state = stored.run(talks=False).at(order.path).calls.get(order.call or "")
-        agents = (stored.record.agent, *(() if state is None else (agent_of(state),)))
-        if (stop := await self.store.holding_stop(*agents)) is not None:
+        run, call = stored.run(talks=False), order.call or ""
+        behind = agents_behind(run, order.path, call) if call in run.at(order.path).calls else ()
+        if (stop := await self.store.holding_stop(stored.record.agent, *behind)) is not None:
             raise stopped(stop, stored.record.id)
 
     async def _resume(self, stored: Stored, order: Order, now: float) -> SliceDriver:
