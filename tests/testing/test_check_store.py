@@ -719,6 +719,64 @@ class ClaimsInAnyOrder(Claims):
         return [self._lease(kept, worker, hold) for kept in due[:limit]]
 
 
+@fault("A stop of one agent leaves the runs of others.")
+class LooksAtNoStop(MemoryStore):
+    """Keeps stops and looks at none."""
+
+    def _stop_of(self, agents: Sequence[str]) -> Any:
+        return None
+
+
+@fault("Nothing begins in a run whose agent is stopped.")
+class BeginsDespiteStops(MemoryStore):
+    """Looks at stops before a claim, and not before a call begins."""
+
+    def _check_stops(self, change: Change) -> None:
+        pass
+
+
+@fault("A stop of the agent of a call holds in any run.")
+class StopsOnlyTheRunsAgent(MemoryStore):
+    """Does not look at the agents that calls begin for."""
+
+    def _check_stops(self, change: Change) -> None:
+        super()._check_stops(replace(change, starting=()))
+
+
+@fault("A stop of the agent that makes a call holds in the runs of others too")
+class StopsCopies(MemoryStore):
+    """Refuses what an engine has recorded already."""
+
+    def _check_stops(self, change: Change) -> None:
+        super()._check_stops(replace(change, copied=False))
+
+
+@fault("No worker gets the run of a program outside.")
+class ClaimsForPrograms(MemoryStore):
+    """Gives workers the runs of programs outside."""
+
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
+        found = await super().claim(worker, agents=agents, hold=hold, limit=limit, outside=outside)
+        if not outside:
+            found += await super().claim(worker, agents=agents, hold=hold, limit=limit, outside=True)
+        return found
+
+
+@fault("With `outside`, the runs that programs have left are claimed, and no others.")
+class TendsToEveryRun(MemoryStore):
+    """Gives whoever tends to the runs of programs the runs of workers too."""
+
+    async def claim(
+        self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int, outside: bool = False
+    ) -> list[Lease]:
+        found = await super().claim(worker, agents=agents, hold=hold, limit=limit, outside=outside)
+        if outside:
+            found += await super().claim(worker, agents=agents, hold=hold, limit=limit)
+        return found
+
+
 @fault("Of several that claim at the same time, no two get the same run.")
 class ClaimsWithoutLocking(Claims):
     async def claim(

@@ -50,6 +50,7 @@ class RunDraft:
         id: str | None = None,
         thread: str | None = None,
         by: str | None = None,
+        caller: str | None = None,
     ) -> None:
         self.clock = clock
         self.id = id or f"run_{uuid4().hex}"
@@ -59,7 +60,8 @@ class RunDraft:
         self.projection = Projection()
         began = int(clock() * 1000)
         self.add(
-            f.Began(agent, 10, self.id, stored=True, thread=thread, by=by, at=began), f.Said(json("Write to Ann."))
+            f.Began(agent, 10, self.id, stored=True, thread=thread, by=by, caller=caller, at=began),
+            f.Said(json("Write to Ann.")),
         )
 
     @classmethod

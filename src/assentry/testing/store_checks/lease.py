@@ -108,6 +108,23 @@ async def claims_again_what_was_left(store: Store, clock: FakeClock) -> None:
     alike(await store.renew([first, second, third], hold=10), [third], "Only the newest lease can be renewed.")
 
 
+async def claims_calls_of_programs_apart(store: Store, clock: FakeClock) -> None:
+    """The run of a program outside is claimed by whoever tends to such runs, and by no worker."""
+    draft = RunDraft(clock, caller="ops")
+    (call,) = draft.propose(SEND)
+    await draft.add(f.Approved(call, "rule", at=draft.now)).write(store)
+    alike(await store.claim("w1", agents=None, hold=10, limit=9, outside=True), [], "A program drives its own run.")
+    lease = await store.take(draft.id, "program", seq=draft.seq, hold=5)
+    await draft.add(f.Started(call, fence=lease.fence, at=draft.now)).write(store, lease=lease)
+    own = await put_begun(store)
+    clock.advance(6)
+    alike(_runs(await _claim(store)), [own.id], "No worker gets the run of a program outside.")
+    await put_begun(store)
+    left = await store.claim("w2", agents=None, hold=10, limit=9, outside=True)
+    alike(_runs(left), [draft.id], "With `outside`, the runs that programs have left are claimed, and no others.")
+    alike((await store.read(draft.id)).record.caller, "ops", "The record of such a run names the program.")
+
+
 async def takes_a_run(store: Store, clock: FakeClock) -> None:
     """A run is taken by whoever knows all of it, unless somebody drives it."""
     (question,) = await put_asking(store)
@@ -360,6 +377,7 @@ LEASE_CHECKS = (
     claims_in_order,
     claims_once,
     claims_again_what_was_left,
+    claims_calls_of_programs_apart,
     takes_a_run,
     renews,
     releases,
