@@ -145,6 +145,16 @@ async def test_a_stop_reaches_the_news_of_other_processes(place: Place) -> None:
         await soon(listening)
 
 
+async def test_a_stop_is_found_behind_a_page_of_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assentry.store.store.MOST", 1)
+    async with place.store() as store:
+        stop = await store.stop("Clerk", **WHY)
+        place.clock.advance(1)  # the newest is on the first page
+        await store.stop("Other", **WHY)
+        assert await store.holding_stop("Nobody", "Clerk") == stop
+        assert await store.holding_stop("Nobody") is None
+
+
 # -- runs that no worker drives ------------------------------------------------------------------------
 
 
