@@ -719,6 +719,30 @@ class ClaimsInAnyOrder(Claims):
         return [self._lease(kept, worker, hold) for kept in due[:limit]]
 
 
+@fault("What ended is counted as it ended, of {}.")
+class CountsWhatEndedWithThePart(MemoryStore):
+    """Takes the end of a part for a time that is in it."""
+
+    async def count_part(self, part: Any) -> Any:
+        return await super().count_part(part._replace(end=part.end + 1))
+
+
+@fault("What was open then is counted.")
+class CountsWhatIsOpenNow(MemoryStore):
+    """Counts the questions that are open now, whatever the time."""
+
+    async def count_open(self, part: Any) -> int:
+        return (await self.tally()).open
+
+
+@fault("Runs are found by the beginning 'run_1'.")
+class FindsIdsAnywhere(MemoryStore):
+    """Finds the ids that have a text in them, in the order in which they were made."""
+
+    async def ids(self, kind: Any, beginning: str, *, limit: int = 10) -> list[str]:
+        return [each.id for each in self._items(kind) if beginning in each.id][:limit]
+
+
 @fault("A stop of one agent leaves the runs of others.")
 class LooksAtNoStop(MemoryStore):
     """Keeps stops and looks at none."""

@@ -8,8 +8,8 @@ from inspect import isawaitable
 
 from ..store.store import Store
 from .clock import FakeClock
+from .store_checks import counting, decision, journal, lease, preview, record, standing, stop, upkeep
 from .store_checks import damage as damaging
-from .store_checks import decision, journal, lease, preview, record, standing, stop, upkeep
 from .store_checks.damage import Damage
 
 MakeStore = Callable[[Callable[[], float]], Store | Awaitable[Store]]
@@ -20,6 +20,7 @@ CHECK_TIMEOUT = 120.0
 STORE_CHECKS: tuple[Check, ...] = (
     *journal.JOURNAL_CHECKS,
     *record.RECORD_CHECKS,
+    *counting.COUNTING_CHECKS,
     *lease.LEASE_CHECKS,
     *decision.DECISION_CHECKS,
     *stop.STOP_CHECKS,
