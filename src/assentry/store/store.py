@@ -308,13 +308,11 @@ class Store(ABC):
 
     async def holding_stop(self, *agents: str) -> AgentStop | None:
         """Return a stop that holds for one of these agents; None if there is none."""
-        after: str | None = None
-        while True:
-            page: Page[AgentStop] = await self.stops(limit=MOST, after=after)
-            found = next((each for each in page.items if each.covers(agents)), None)
-            if found is not None or page.next is None:
-                return found
-            after = page.next
+        async for page in _pages(self.stops):
+            for each in page.items:
+                if each.covers(agents):
+                    return each
+        return None
 
     # -- starting ----------------------------------------------------------------------------------
 
