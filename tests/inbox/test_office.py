@@ -646,6 +646,19 @@ async def test_a_damaged_webhook_message_and_account_are_noted(place: Place) -> 
         assert [row.kind for row in damage_of(store).rows] == ["message", "webhook", "other"]
 
 
+async def test_operators_are_told_of_a_damaged_standing_grant(place: Place) -> None:
+    async with place.store() as store:
+        _, app = await office(store)
+        grant = await store.give_standing_grant((await ask_refund(store)).id, by="ada")
+        async with Reader(app, "ann") as ann:
+            place.execute("UPDATE assentry_standing_grants SET max_uses = 99")
+            assert await store.grants_for([grant.tool]) == []
+            assert "1 damaged row of the store was refused." in (await ann.open("/runs")).text
+            await ann.open("/grants")
+            assert "1 damaged row of the store was refused." in (await ann.open("/damage")).text
+            assert grant.id in ann.page.text and "log of standing grants" in ann.page.text
+
+
 def test_each_damaged_row_is_noted_once_and_only_so_many_are_named() -> None:
     notes = DamageNotes()
     for n in range(MOST_NOTED + 50):

@@ -125,10 +125,7 @@ def end(transaction: Transaction, id: str, by: str, now: int) -> StandingGrant:
         raise GrantNotFound(f"The store has no standing grant {id!r:.80}.")
     grant = _grant_of(row)
     if grant is None:
-        raise StoreFailed(
-            f"The row of standing grant {id!r} is not what was written, and decides nothing. `assentry db rebuild` "
-            "makes it anew from the log of standing grants; then revoke it."
-        )
+        raise StoreFailed(f"{damaged_grant(id)} Then revoke it.")
     if grant.revoked is not None:
         return grant
     over = replace(grant, revoked=now, revoked_by=by)
@@ -136,6 +133,14 @@ def end(transaction: Transaction, id: str, by: str, now: int) -> StandingGrant:
     changed = _row(over)
     transaction.execute(END, of_id=id, **{name: changed[name] for name in ("revoked", "revoked_by", "seal")})
     return over
+
+
+def damaged_grant(id: object) -> str:
+    """Return what is said of a standing grant whose row the store did not write."""
+    return (
+        f"The row of standing grant {id!r:.80} is not what was written, and decides nothing. `assentry db rebuild` "
+        "makes it anew from the log of standing grants."
+    )
 
 
 def _add(transaction: Transaction, entry: LogEntry) -> None:
@@ -155,16 +160,16 @@ def use(transaction: Transaction, uses: Mapping[str, int]) -> None:
             raise grant_ended(id)
 
 
-def find_standing(transaction: Transaction, tools: Collection[str]) -> tuple[list[StandingGrant], list[str]]:
-    """Return the grants for these tools that are not revoked, and the tools that have a damaged row."""
-    names, found, damaged = sorted(set(tools)), list[StandingGrant](), list[str]()
+def find_standing(transaction: Transaction, tools: Collection[str]) -> tuple[list[StandingGrant], dict[str, str]]:
+    """Return the grants for these tools that are not revoked, and the tools of the damaged rows by the row's id."""
+    names, found, damaged = sorted(set(tools)), list[StandingGrant](), dict[str, str]()
     for start in range(0, len(names), len(_FOR)):
         part = names[start : start + len(_FOR)]
         for row in transaction.rows(_FOR[len(part)], **{f"tool{n}": name for n, name in enumerate(part)}):
             grant = _grant_of(row)
             if grant is None:
-                log.warning("The row of standing grant %r is not what was written; it decides nothing.", row[0])
-                damaged.append(str(row[1]))
+                log.warning("%s", damaged_grant(row[0]))
+                damaged[str(row[0])] = str(row[1])
             else:
                 found.append(grant)
     return found, damaged

@@ -233,7 +233,8 @@ class SQLStore(Store):
     async def grants_for(self, tools: Collection[str]) -> list[StandingGrant]:
         """Return the standing grants for these tools that are not revoked; of a damaged tool's only rejections."""
         found, damaged = await self._read_short(lambda transaction: standing.find_standing(transaction, tools))
-        return [grant for grant in found if grant.verdict == "reject" or grant.tool not in damaged]
+        self._note_damaged(damaged)
+        return [grant for grant in found if grant.verdict == "reject" or grant.tool not in damaged.values()]
 
     async def _add_standing(self, grant: StandingGrant) -> StandingGrant:
         return await self._write(lambda transaction: standing.give_standing(transaction, grant))
@@ -242,7 +243,13 @@ class SQLStore(Store):
         return await self._write(lambda transaction: standing.end(transaction, grant_id, by, self._now()))
 
     async def _all_standing(self) -> tuple[list[StandingGrant], list[str]]:
-        return await self._read(standing.every)
+        found, damaged = await self._read(standing.every)
+        self._note_damaged(damaged)
+        return found, damaged
+
+    def _note_damaged(self, grants: Iterable[str]) -> None:
+        for id in grants:
+            damage_of(self).note("other", standing.damaged_grant(id), self._now())
 
     async def standing_log(self) -> ExactJournal:
         """Return the log of standing grants to the letter."""
