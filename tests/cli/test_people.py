@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,9 @@ def ask(*mails: str, reviewers: tuple[str, ...] = (), started_by: str | None = N
     async def work() -> None:
         async with open_store("runs.db") as store:
             for to in mails:
-                agent = Agent("Shop", tools=[send], model=ScriptedModel([call("send", {"to": to, "key": "my-secret"})]))
+                agent = Agent(
+                    "Shop", tools=[send], model=ScriptedModel([call("send", {"to": to, "key": "my-secret"}), "done"])
+                )
                 await Runner.run(agent, "go", store=store, run_config=RunConfig(started_by=started_by))
 
     asyncio.run(work())
@@ -343,6 +346,21 @@ def test_a_grant_is_given_listed_and_revoked(cli: Cli) -> None:
     assert gone["revoked_by"] == "bea"
     code, _, err = cli("grants", "revoke", "nope", *STORE, "--by", "bea")
     assert (code, err) == (1, "assentry: The store has no grant 'nope'.\n")
+
+
+@pytest.mark.parametrize("uses", [("--uses", "1"), ("--for", "1s")])
+def test_a_grant_that_is_used_up_or_ended_is_not_listed_as_in_force(
+    cli: Cli, uses: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("ann")
+    [question] = questions(cli)
+    digest = ("--digest", question["digest"])
+    assert cli("grants", "give", question["id"], "--all-runs", *uses, *digest, "--by", "ann", *STORE)[0] == 0
+    ask("ann")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 5)
+    code, out, _ = cli("grants", "list", "--all-runs", *STORE)
+    assert code == 0 and ("used up" if uses[0] == "--uses" else "ended") in out and "in force" not in out
 
 
 def test_a_grant_over_all_runs_is_given_listed_and_revoked(cli: Cli) -> None:

@@ -72,7 +72,6 @@ async def print_grants(options: Namespace) -> int:
 
 def _row(grant: GrantRecord) -> tuple[Cell, ...]:
     uses = f"{grant.used}" if grant.max_uses is None else f"{grant.used} of {grant.max_uses}"
-    status = "in force" if grant.revoked is None else f"revoked {when(grant.revoked)} by {grant.revoked_by}"
     pins = encode(grant.pins).decode() if grant.pins else "any"
     return (
         grant.id,
@@ -83,8 +82,16 @@ def _row(grant: GrantRecord) -> tuple[Cell, ...]:
         uses,
         TimeCell(grant.until),
         grant.by,
-        status,
+        _status(grant),
     )
+
+
+def _status(grant: GrantRecord | StandingGrant) -> str:
+    if grant.revoked is not None:
+        return f"revoked {when(grant.revoked)} by {grant.revoked_by}"
+    if grant.until is not None and grant.until < time.time() * 1000:
+        return "ended"
+    return "used up" if grant.max_uses is not None and grant.used >= grant.max_uses else "in force"
 
 
 async def _print_standing_grants(options: Namespace) -> int:
@@ -107,8 +114,6 @@ async def _print_standing_grants(options: Namespace) -> int:
 
 def _standing_row(grant: StandingGrant) -> tuple[Cell, ...]:
     uses = f"{grant.used}" if grant.max_uses is None else f"{grant.used} of {grant.max_uses}"
-    revoked = None if grant.revoked is None else f"revoked {when(grant.revoked)} by {grant.revoked_by}"
-    status = revoked or ("ended" if grant.until is not None and grant.until < time.time() * 1000 else "in force")
     return (
         grant.id,
         spelled_name(grant.agent),
@@ -118,7 +123,7 @@ def _standing_row(grant: StandingGrant) -> tuple[Cell, ...]:
         uses,
         TimeCell(grant.until),
         grant.by,
-        status,
+        _status(grant),
     )
 
 
