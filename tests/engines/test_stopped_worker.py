@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from assentry import Agent, Approve, Runner, ToolGuardrailFunctionOutput, function_tool, tool_input_guardrail
+from assentry import (
+    Agent,
+    Approve,
+    RunHooks,
+    Runner,
+    ToolGuardrailFunctionOutput,
+    function_tool,
+    tool_input_guardrail,
+)
 from assentry.core import facts as f
 from assentry.engines import Worker
 from assentry.errors import AgentStopped
@@ -236,6 +244,40 @@ async def test_a_stop_holds_for_the_calls_of_agents_that_run_as_tools_of_the_sto
         await store.lift(store.made.id, by="ann")
         await soon(Runner.run(outer, caught.value.state, store=store))
         assert sent == [("ann", 1)]
+
+
+async def test_a_run_that_is_looked_at_again_while_a_stop_holds_does_nothing_for_the_call_before_it_may_begin() -> None:
+    looked: list[str] = []
+
+    @tool_input_guardrail
+    async def look(data: Any) -> ToolGuardrailFunctionOutput:
+        looked.append("guardrail")
+        return ToolGuardrailFunctionOutput(output_info=None)
+
+    class Told(RunHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            looked.append(tool.name)
+
+    send, sent = sending(tool_input_guardrails=[look])
+    inner = scripted(GO, "sent", tools=[send], name="Inner")
+    asks = inner.as_tool(tool_name="ask_inner", tool_description="Asks.")
+    outer = scripted(call("ask_inner", {"input": "go"}), "done", tools=[asks], name="Outer")
+    clock = FakeClock()
+    async with MemoryStore(clock=clock) as store:
+        await store.announce({"Outer": '{"fact":"began","agent":"Outer","max_turns":10,"run":""}'})
+        run = (await store.start("Outer", "go", by="eve")).id
+        stop = await store.stop("Inner", **WHY)
+        worker = Worker(store, outer, poll=5.0, run_config=UNRENEWED, hooks=Told())
+        await soon(worker.run_until_idle())
+        seq, seen = (await record(store, run)).seq, looked.copy()
+        for _ in range(3):
+            clock.advance(6)
+            assert await soon(worker.run_until_idle()) == 1
+        assert ((await record(store, run)).seq, looked, sent) == (seq, seen, [])
+        await store.lift(stop.id, by="ann")
+        clock.advance(6)
+        await soon(worker.run_until_idle())
+        assert sent == [("ann", 1)] and (await record(store, run)).status == "done"
 
 
 async def test_a_claim_that_was_made_before_the_stop_gives_nobody_the_right_to_begin() -> None:

@@ -111,6 +111,8 @@ class ClaimedRun:
         self.joined = False
         """True if the drive has merged facts that other writers recorded since it began."""
         self.halted = False
+        self.was_stopped = False
+        """True if a stop ended this worker's last drive of the run."""
         self._driver: Driver | None = None
 
     async def run(self) -> None:
@@ -127,6 +129,7 @@ class ClaimedRun:
         if self.halted:
             raise Halted
         writer = writer_of(driver)
+        writer.was_stopped = self.was_stopped
 
         def note_merge(fact: AnyFact) -> None:
             self.joined = self.joined or writer.merging

@@ -154,6 +154,8 @@ class Worker:
         """The event loop's time when the store was last told of the agents."""
         self._swept: float | None = None
         """The event loop's time when runs that nothing wakes were last looked for."""
+        self._stopped: set[str] = set()
+        """The runs whose last drive here was ended by a stop of another agent than their own."""
         self._away = 0
         """The number of times in a row that the store could not be reached."""
 
@@ -313,6 +315,8 @@ class Worker:
                 with suppress(Conflict, NotFound, UnreadableState):  # another worker was quicker, or it is damaged
                     lease = await self.store.take(record.id, self.name, seq=record.seq, hold=self._plan.config.lease)
                     await self.store.release(lease, again_in=0.0)
+        if self._stopped and not (await self.store.stops(limit=1)).items:
+            self._stopped.clear()
         self._swept = now
 
     async def _any_of(self, futures: Sequence[asyncio.Future[Any]]) -> None:
@@ -324,6 +328,7 @@ class Worker:
         leases = await self._claim(free) if free > 0 else []
         for lease in leases:
             drive = ClaimedRun(self._plan, lease)
+            drive.was_stopped = lease.run in self._stopped
             self._drives[lease.run] = drive, asyncio.create_task(self._drive(drive))
         return len(leases)
 
@@ -354,6 +359,7 @@ class Worker:
     async def _drive(self, drive: ClaimedRun) -> None:
         try:
             await drive.run()
+            self._stopped.discard(drive.lease.run)
         except AgentStopped as error:
             log.info("Run %s waits: %s", drive.lease.run, error)
             await self._give_back(drive.lease, self._after_stop(drive, error))
@@ -377,7 +383,10 @@ class Worker:
         at again and again.
         """
         own = stop.agent is None or (drive.record is not None and drive.record.agent == stop.agent)
-        return 0.0 if own else self._poll
+        if own:
+            return 0.0
+        self._stopped.add(drive.lease.run)
+        return self._poll
 
     async def _give_back(
         self, lease: Lease, again_in: float | None = None, error: str | None = None, seq: int | None = None

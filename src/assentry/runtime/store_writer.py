@@ -32,7 +32,7 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import is_drivers
-from ..core.run import UNDER_WAY, Run, owed
+from ..core.run import UNDER_WAY, CallState, Run, owed
 from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take_chapter
 from ..errors import (
     AgentStopped,
@@ -46,8 +46,9 @@ from ..errors import (
     StoreFailed,
     UnreadableState,
 )
-from ..store.projection import Projection
+from ..store.projection import Projection, agent_of
 from ..store.record import Change, Question, SavedContext
+from ..store.stop import stopped
 from . import input_order, saved_context
 from .journal import Journal, StoredPart
 from .lease import HELD, LOST, REFUSED, RELEASED, RELEASING, Heartbeat, RunLease
@@ -84,6 +85,8 @@ class StoreWriter:
         self.lag = scope.config.write_lag
         self.lease = lease
         self.counts_uses = True
+        self.was_stopped = False
+        """True if a stop ended the last drive: then nothing is done for a call before the stops were looked at."""
         self.phase = WriterPhase.OPEN
         self.seq = kept.facts
         """The number of facts that the store has."""
@@ -130,6 +133,17 @@ class StoreWriter:
                 self.marked = mark(self.journal.run)
             if self.lag and type(fact) is f.Finished:
                 self.kick()  # a hook that runs next may be slow
+
+    async def check_stops(self, state: CallState) -> None:
+        """Raise `AgentStopped` if a stop ended the last drive, and one still holds for this call.
+
+        The write of a `Started` looks at the stops in any case. Here guardrails and hooks have not run yet.
+        """
+        run = self.journal.run
+        if self.was_stopped and run.began is not None:
+            stop = await self.store.holding_stop(run.began.agent, agent_of(state))
+            if stop is not None:
+                raise stopped(stop, run.id)
 
     # -- the lease ---------------------------------------------------------------------------------
 

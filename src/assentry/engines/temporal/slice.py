@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
-from ...core.run import ENDED
+from ...core.run import ENDED, CallState
 from ...core.wording import clean_text
 from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, RunNotFound, UsageError
 from ...ids import bound_to_run
@@ -94,6 +94,9 @@ class SliceWriter:
         self._told = len(self._facts)
         if steps:
             await self._tell(steps)
+
+    async def check_stops(self, state: CallState) -> None:
+        """Do nothing: the activity has looked at the stops before the slice."""
 
     def check(self) -> None:
         """Do nothing: a slice that is not wanted any more is cancelled."""

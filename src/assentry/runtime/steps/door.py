@@ -130,8 +130,11 @@ async def _tell_start(
 async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
     """Return True if a guardrail refuses the call, or the person is asked again because the world has moved.
 
-    The world is looked at last: a guardrail may take its time.
+    The world is looked at last: a guardrail may take its time. Raise `AgentStopped` if a stop ended the last drive and
+    still holds, so that guardrails and hooks do not run again and again for a call that cannot begin.
     """
+    if scope.journal.writer is not None and not isinstance(tool, AgentTool):
+        await scope.journal.writer.check_stops(state)
     if tool.tool_input_guardrails:
         await scope.journal.own()
         refused = await guard_call(scope, path, state, tool, args)
