@@ -158,6 +158,17 @@ async def test_the_reason_of_a_call_that_cannot_run_quotes_no_secret(tmp_path: P
         assert spotless(text) and "777123" not in text and "This call cannot run as it is" in text
 
 
+async def test_another_argument_that_quotes_a_secret_does_not_show_it(tmp_path: Path) -> None:
+    quoting = f"ann, with the card {CARD} and the pin {PIN}"
+    await stored(tmp_path / "a.db", {"card": CARD, "pin": PIN, "to": quoting})
+    async with SQLiteStore(tmp_path / "a.db") as store:
+        hides = masked((await store.questions()).items[0])
+    assert spotless(hides.arguments)
+    assert json.loads(hides.arguments) == {
+        "card": MASK, "pin": MASK, "to": f"ann, with the card {MASK} and the pin {MASK}"
+    }  # fmt: skip
+
+
 async def test_a_question_without_secrets_stays_as_it_is(tmp_path: Path) -> None:
     await stored(tmp_path / "a.db", {"card": CARD, "pin": PIN, "to": "ann"})
     async with SQLiteStore(tmp_path / "a.db") as store:

@@ -1,8 +1,9 @@
 """Questions and journals without the arguments that only a decider may see: for lists, messages and logs.
 
 The arguments that a tool names (`Secret`, `redact=`) are replaced by name. Their texts are also hidden wherever else
-they are quoted: in the reason, the prompt, the preview, and the rest of a journal. That is a second line of defence: a
-preview that words a secret in another way (its last digits) shows it, since a preview is the tool's own words.
+they are quoted: in other arguments, the reason, the prompt, the preview, and the rest of a journal. That is a second
+line of defence: a preview that words a secret in another way (its last digits) shows it, since a preview is the tool's
+own words.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..approval.question import AS_IT_IS
-from ..core.digest import BadJSON, parse_object
+from ..core.digest import BadJSON, canonical, parse_object
 from ..core.mask import MASK, mask_secrets, mask_secrets_in, masked_object, masked_text, secrets_in
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
@@ -38,11 +39,12 @@ def masked(question: AnyQuestion) -> AnyQuestion:
     if is_too_long(question.arguments):
         return _masked_whole(question)
     secrets = secrets_in(question.arguments, names)
-    if _takes_long(secrets, (question.reason, question.prompt, question.preview, question.evidence)):
+    quoting = (question.arguments, question.reason, question.prompt, question.preview, question.evidence)
+    if _takes_long(secrets, quoting):
         return _masked_whole(question)
     return replace(
         question,
-        arguments=masked_text(question.arguments, names) if question.arguments else "",
+        arguments=_arguments(question.arguments, names, secrets) if question.arguments else "",
         reason=_reason(question.reason, secrets),
         prompt=mask_secrets_in(question.prompt, secrets),
         preview=_preview(question.preview, secrets),
@@ -52,6 +54,15 @@ def masked(question: AnyQuestion) -> AnyQuestion:
             Evidence(each.attempt, mask_secrets_in(each.output, secrets), each.at) for each in question.evidence
         ),
     )
+
+
+def _arguments(text: str, names: Collection[str], secrets: Collection[str]) -> str:
+    """Return the text of arguments without the secret ones, and without their texts in the others."""
+    try:
+        args = parse_object(text)
+    except BadJSON:
+        return masked_text(text, names)
+    return canonical(masked_object(mask_secrets_in(args, secrets), names)).decode()
 
 
 def _takes_long(secrets: Collection[str], value: Any) -> bool:
