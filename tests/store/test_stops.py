@@ -7,7 +7,7 @@ import pytest
 
 from assentry import Approve, Runner
 from assentry.core import facts as f
-from assentry.errors import AgentStopped, InvalidDecision, UsageError
+from assentry.errors import AgentStopped, InvalidDecision, InvalidInput, UsageError
 from assentry.store import Lease, MemoryStore, Store
 from assentry.testing import FakeClock, ScriptedModel, call
 from assentry.testing.store_checks.draft import SEND, RunDraft
@@ -211,6 +211,16 @@ async def test_a_stop_needs_somebody_and_a_reason_for_a_name_that_can_be_seen() 
         with pytest.raises(UsageError):
             await store.stop("Shop", by="ann", why="")
         assert (await store.stops(lifted=True)).items == []
+
+
+@pytest.mark.parametrize("why", [5, ["no"], "\ud800", "x" * 2001])
+async def test_a_reason_that_no_journal_holds_cancels_nothing(why: Any, place: Place) -> None:
+    send, _ = sending(needs_approval=True)
+    async with place.store() as store:
+        run = (await Runner.run(scripted(GO, tools=[send]), "go", store=store)).run_id
+        with pytest.raises(InvalidInput, match="A reason is text of at most 2,000 characters"):
+            await store.cancel(run, by="ann", why=why)
+        assert (await store.record(run)).status == "waiting" and await store.verify(run) == []
 
 
 async def test_a_thread_of_a_stopped_agent_begins_no_call_and_goes_on_where_it_was() -> None:

@@ -48,6 +48,12 @@ def new_stop(agent: str | None, by: str, why: str, at: int) -> AgentStop:
     return AgentStop(id=new_id("stop"), agent=agent, by=checked_name(by), why=why.strip(), at=at)
 
 
+def check_reason(why: str | None) -> None:
+    """Raise `InvalidInput` unless a reason is text that a journal holds and people can read, or None."""
+    if why is not None and (type(why) is not str or not holds(why) or len(why) > LONGEST_REASON):
+        raise InvalidInput(f"A reason is text of at most {LONGEST_REASON:,} characters, or None; got {described(why)}.")
+
+
 def same_stop(stops: Iterable[AgentStop], new: AgentStop) -> AgentStop | None:
     """Return the stop that holds already, if the same person has asked for the same one."""
     return next((each for each in stops if each.lifted is None and _order(each) == _order(new)), None)

@@ -77,7 +77,7 @@ from .rules import is_lost
 from .standing import grant_from_question, log_differences, log_journal, order_of_grant
 from .starting import engine_of, first_change, is_same_order, keyed_run
 from .statistics import Counted, Statistics, TimeSlice, checked_names, period_of, statistics_of
-from .stop import AgentStop, stop_in_words
+from .stop import AgentStop, check_reason, stop_in_words
 
 T = TypeVar("T")
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
@@ -976,9 +976,10 @@ class Store(ABC):
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
         """Cancel a run: nothing new starts until `resume`. A driver notices at its next write.
 
-        Cancelling it again changes nothing.
+        Cancelling it again changes nothing. `why` has at most 2,000 characters.
         """
         checked_name(by)
+        check_reason(why)
 
         def facts(run: Run, at: int) -> list[AnyFact]:
             return [] if run.cancelled is not None else [f.Cancelled(by, why, at=at)]
