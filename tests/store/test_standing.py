@@ -419,6 +419,18 @@ async def test_rebuilding_makes_the_grants_anew_from_their_log(place: Place, cha
         await store.revoke_standing_grant(broken, by="bob")
 
 
+@pytest.mark.parametrize("id", [5, None, ["x"], {}, "\ud800", "always_x"])
+async def test_revoking_what_is_no_grant_says_so(store: Store, id: Any) -> None:
+    with pytest.raises(GrantNotFound):
+        await store.revoke_standing_grant(id, by="ann")
+
+
+async def test_names_that_a_database_cannot_hold_to_the_letter_are_no_damage(store: Store) -> None:
+    grant = await store.give_standing_grant((await asked(store)).id, by="a\0b")
+    await store.revoke_standing_grant(grant.id, by="c\0d")
+    assert await store.verify_standing() == []
+
+
 async def test_a_store_that_keeps_no_standing_grants_says_so() -> None:
     class Bare(MemoryStore):
         _add_standing = Store._add_standing

@@ -115,9 +115,18 @@ def log_differences(log: ExactJournal, listed: Iterable[StandingGrant], damaged:
         wanted = known.pop(grant.id, None)
         if wanted is None:
             said.append(f"Standing grant {grant.id!r} is in no entry of the log.")
-        elif _encode(replace(grant, used=0)) != _encode(wanted):
+        elif not is_as_logged(grant, wanted):
             said.append(f"Standing grant {grant.id!r} differs from the log.")
     return said + [f"Standing grant {id!r} is in the log, and not in the list." for id in known]
+
+
+def is_as_logged(grant: StandingGrant, wanted: StandingGrant) -> bool:
+    """Return True if a grant of the list is what the log leads to, besides its uses.
+
+    Columns of Postgres hold U+FFFD in the place of the character 0.
+    """
+    listed, logged = (_encode(each).replace(rb"\u0000", "\ufffd".encode()) for each in (replace(grant, used=0), wanted))
+    return listed == logged
 
 
 # -- giving ------------------------------------------------------------------------------------------

@@ -941,6 +941,8 @@ class Store(ABC):
     async def revoke_standing_grant(self, grant_id: str, *, by: str) -> StandingGrant:
         """Revoke a standing grant. Calls that it has approved before stay approved; revoking it again is no error."""
         checked_name(by)
+        if type(grant_id) is not str or not holds(grant_id):
+            raise GrantNotFound(f"The store has no standing grant {grant_id!r:.80}.")
         return await self._end_standing(grant_id, by)
 
     async def grants_for(self, tools: Collection[str]) -> list[StandingGrant]:

@@ -15,7 +15,16 @@ from ...approval.standing import StandingGrant
 from ...core.number import is_count
 from ...errors import GrantNotFound, StoreFailed
 from ..chain import ExactJournal
-from ..standing import LogEntry, grant_ended, grants_in, is_same_grant, log_differences, log_journal, next_row
+from ..standing import (
+    LogEntry,
+    grant_ended,
+    grants_in,
+    is_as_logged,
+    is_same_grant,
+    log_differences,
+    log_journal,
+    next_row,
+)
 from .schema import Big, Id, metadata
 from .seal import seal_of_columns
 from .statement import Statement, Transaction
@@ -192,7 +201,7 @@ def rebuild_standing(transaction: Transaction) -> None:
     for id, wanted in known.items():
         row = rows.get(id)
         found = None if row is None else _grant_of(row)
-        if found is not None and _encode(replace(found, used=0)) == _encode(wanted):
+        if found is not None and is_as_logged(found, wanted):
             continue
         used = None if row is None else dict(zip(standing.c.keys(), row, strict=True))["used"]
         count = used if is_count(used, 0) else wanted.max_uses or 0  # of a number that is lost, none is left
