@@ -224,16 +224,6 @@ async def test_a_reason_that_no_journal_holds_cancels_nothing(why: Any, place: P
         assert (await store.record(run)).status == "waiting" and await store.verify(run) == []
 
 
-async def test_the_oldest_of_many_stops_holds_too() -> None:
-    clock = FakeClock()
-    async with MemoryStore(clock=clock) as store:
-        first = await store.stop("Shop", **WHY)
-        clock.advance(1)
-        for number in range(MOST):
-            await store.stop(f"Agent {number}", **WHY)
-        assert await store.holding_stop("Shop") == first and await store.holding_stop("Other") is None
-
-
 async def test_a_thread_of_a_stopped_agent_begins_no_call_and_goes_on_where_it_was() -> None:
     ran: list[str] = []
 

@@ -16,7 +16,7 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import verdict_of
-from ..core.run import CallState, Run
+from ..core.run import Run
 from ..core.transcript import Item
 from ..errors import IllegalFact
 
@@ -73,7 +73,7 @@ class Writer(Protocol):
     async def flush(self) -> None:
         """Wait until all facts that are in the journal now are stored and the lease is held."""
 
-    async def check_stops(self, state: CallState) -> None:
+    async def check_stops(self, path: tuple[str, ...], call: str) -> None:
         """Raise `AgentStopped` if a stop ended the last drive, and one still holds for this call."""
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import is_drivers
-from ..core.run import UNDER_WAY, CallState, Run, owed
+from ..core.run import UNDER_WAY, Run, owed
 from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take_chapter
 from ..errors import (
     AgentStopped,
@@ -46,7 +46,7 @@ from ..errors import (
     StoreFailed,
     UnreadableState,
 )
-from ..store.projection import Projection, agent_of
+from ..store.projection import Projection, agents_behind
 from ..store.record import Change, Question, SavedContext
 from ..store.stop import stopped
 from . import input_order, saved_context
@@ -134,14 +134,14 @@ class StoreWriter:
             if self.lag and type(fact) is f.Finished:
                 self.kick()  # a hook that runs next may be slow
 
-    async def check_stops(self, state: CallState) -> None:
+    async def check_stops(self, path: tuple[str, ...], call: str) -> None:
         """Raise `AgentStopped` if a stop ended the last drive, and one still holds for this call.
 
         The write of a `Started` looks at the stops in any case. Here guardrails and hooks have not run yet.
         """
         run = self.journal.run
         if self.was_stopped and run.began is not None:
-            stop = await self.store.holding_stop(run.began.agent, agent_of(state))
+            stop = await self.store.holding_stop(run.began.agent, *agents_behind(run, path, call))
             if stop is not None:
                 raise stopped(stop, run.id)
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ...approval.decision import Decider
 from ...core import facts as f
 from ...core.facts import AnyFact
-from ...core.run import ENDED, CallState
+from ...core.run import ENDED
 from ...core.wording import clean_text
 from ...errors import AgentNotFound, AssentryError, Conflict, ContextMissing, ModelFailed, RunNotFound, UsageError
 from ...ids import bound_to_run
@@ -95,7 +95,7 @@ class SliceWriter:
         if steps:
             await self._tell(steps)
 
-    async def check_stops(self, state: CallState) -> None:
+    async def check_stops(self, path: tuple[str, ...], call: str) -> None:
         """Do nothing: the activity has looked at the stops before the slice."""
 
     def check(self) -> None:

@@ -134,7 +134,7 @@ async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, arg
     still holds, so that guardrails and hooks do not run again and again for a call that cannot begin.
     """
     if scope.journal.writer is not None and not isinstance(tool, AgentTool):
-        await scope.journal.writer.check_stops(state)
+        await scope.journal.writer.check_stops(path, state.call.id)
     if tool.tool_input_guardrails:
         await scope.journal.own()
         refused = await guard_call(scope, path, state, tool, args)
