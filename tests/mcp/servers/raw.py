@@ -71,6 +71,21 @@ def tools(request: Any) -> dict[str, Any]:
     return {"tools": [TOOL]}
 
 
+def quoted(request: Any, what: str) -> bool:
+    """Answer with an error that quotes a credential, if that is the behaviour."""
+    if BEHAVIOUR != "quotes its key":
+        return False
+    key = os.environ["SHOP_KEY"]
+    words = f"rejected key {key}"
+    if what == "error":
+        error = {"code": -32603, "message": words, "data": {"key": key}}
+        write({"jsonrpc": "2.0", "id": request["id"], "error": error})
+    else:
+        content = [{"type": "text", "text": words}]
+        answer(request, {"content": content, "structuredContent": {"key": key}, "isError": True})
+    return True
+
+
 def asked(request: Any, what: str) -> bool:
     """Ask for input, if the behaviour is to ask."""
     if BEHAVIOUR == "asks":
@@ -138,7 +153,7 @@ def called(request: Any) -> None:
     elif BEHAVIOUR == "dies later":
         answer(request, text)
         os._exit(0)
-    elif asked(request, what):
+    elif quoted(request, what) or asked(request, what):
         return
     else:
         if BEHAVIOUR == "tells" and what == "first":

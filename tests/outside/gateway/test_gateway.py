@@ -12,6 +12,7 @@ import pytest
 from mcp import MCPError
 
 from assentry import Approve, Edit, Reject, Respond
+from assentry.outside.gateway.upstream import UpstreamServer
 from assentry.store import SQLiteStore
 from assentry.store.calls import look_at_call
 from tests.outside.gateway.support import (
@@ -214,6 +215,31 @@ async def test_a_tool_that_changed_while_the_client_was_away_waits_for_another_a
         seen.with_suffix(".changed").touch()
         assert state(await client.call_tool("act", {"what": "it"})) == "waiting"
     assert written(seen) == []
+
+
+async def test_a_tool_that_changed_with_a_new_connection_right_before_the_call_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, seen = Desk(tmp_path), tmp_path / "seen"
+    call = UpstreamServer.call
+
+    async def reconnected(self: UpstreamServer, *given: Any, **options: Any) -> Any:
+        seen.with_suffix(".changed").touch()
+        await self._server.drop(await self.link())  # the call starts the program anew
+        return await call(self, *given, **options)
+
+    monkeypatch.setattr(UpstreamServer, "call", reconnected)
+    async with desk.client(raw("changes", seen), wait=0) as client:
+        await client.call_tool("act", {"what": "it"})
+        first = await desk.decide()
+        refused = await client.call_tool("act", {"what": "it"})
+        assert refused.is_error and "nothing ran" in text(refused)
+        assert written(seen) == []
+        assert state(await client.call_tool("act", {"what": "it"})) == "waiting"
+        second = await desk.decide()
+        assert second.definition != first.definition
+        assert text(await client.call_tool("act", {"what": "it"})) == "did it"
+    assert written(seen) == ["called it"]
 
 
 async def test_a_grant_does_not_let_a_changed_tool_pass(tmp_path: Path) -> None:

@@ -188,10 +188,11 @@ class CallGate:
             if status.state == "running" and status.id not in self._begun:
                 await self._wait_for_others(call, asked)
                 continue
-            if status.state == "approved" and not await self._is_unchanged(call, asked, tool):
+            approved = None if self._fits_any_definition(call, asked) else tool
+            if status.state == "approved" and approved is not None and not await self._is_unchanged(approved):
                 return None
             try:
-                return await self._begin(call, asked)
+                return await self._begin(call, asked, approved)
             except RunBusy:  # another gateway was faster
                 await asked.refresh()
 
@@ -232,11 +233,13 @@ class CallGate:
                 return
             await asyncio.sleep(POLL)
 
-    async def _is_unchanged(self, call: ClientCall, asked: AskedCall, tool: MCPTool) -> bool:
-        """Look at the tool's definition again, unless a rule lets the call pass: it holds for any definition."""
-        if not call.waited and asked.status.question is None and (asked.status.by or "").startswith("rule:"):
-            return True
-        now = await self._upstream.tool(call.name, fresh=True)
+    def _fits_any_definition(self, call: ClientCall, asked: AskedCall) -> bool:
+        """Return True if a rule lets the call pass, and nobody was asked: rules are about names and arguments."""
+        return not call.waited and asked.status.question is None and (asked.status.by or "").startswith("rule:")
+
+    async def _is_unchanged(self, tool: MCPTool) -> bool:
+        """Look at the tool's definition again."""
+        now = await self._upstream.tool(tool.remote, fresh=True)
         return now is not None and now.fingerprint == tool.fingerprint
 
     async def _take(self, asked: AskedCall, tool: MCPTool) -> types.CallToolResult:
@@ -247,7 +250,7 @@ class CallGate:
             return answered_result(status, tool.listed.output_schema)
         return refused_result(status) if status.state == "rejected" else kept_result(status)
 
-    async def _begin(self, call: ClientCall, asked: AskedCall) -> types.CallToolResult:
+    async def _begin(self, call: ClientCall, asked: AskedCall, approved: MCPTool | None) -> types.CallToolResult:
         """Run an approved call, or join it if it runs here, and return its result.
 
         It runs in a task of its own: a client that goes away in the middle ends nothing, and the result is kept for
@@ -257,7 +260,7 @@ class CallGate:
         begun = joined or BegunCall()
         if joined is None:
             self._begun[asked.id] = begun
-            begun.task = asyncio.create_task(self._run(call, asked, begun), name=f"gateway call {asked.id}")
+            begun.task = asyncio.create_task(self._run(call, asked, begun, approved), name=f"gateway call {asked.id}")
             begun.task.add_done_callback(lambda _: self._forget(asked.id))
         begun.waiting.append(call.relay)
         try:
@@ -273,12 +276,14 @@ class CallGate:
         if not task.cancelled():
             task.exception()
 
-    async def _run(self, call: ClientCall, asked: AskedCall, begun: BegunCall) -> types.CallToolResult:
+    async def _run(
+        self, call: ClientCall, asked: AskedCall, begun: BegunCall, approved: MCPTool | None
+    ) -> types.CallToolResult:
         """Start a call, send it to the server, and report its outcome."""
         args = await asked.start()
         status = asked.status
         try:
-            result = await self._upstream.call(call.name, args, call.relay)
+            result = await self._upstream.call(call.name, args, call.relay, approved=approved)
         except (MCPError, MCPServerFailed) as error:
             await self._report(asked.fail(str(error), taken=await begun.is_awaited()), asked)
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Protocol, Self, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 from mcp import MCPError, types
 
 from ...core.mask import mask_secrets
-from ...errors import MCPServerFailed
+from ...errors import MCPServerFailed, OutcomeUnknown
 from ...mcp.call import CallRefusedByServer, Progress, RequestUnsent
 from ...mcp.link import ServerConnection
 from ...mcp.server import MCPServer, MCPServerStdio, MCPServerStreamableHttp
@@ -19,12 +20,15 @@ from .wording import ASK, STATE
 
 ROUNDS = 10
 """The most rounds of questions of the server in one call."""
+CHECKS = 3
+"""The most times that a tool is looked at again before one call, since the server was connected anew."""
 CANCELLED = types.ElicitResult(action="cancel")
 """The answer to a question that nobody can be asked."""
 OWN_MARKS = (types.SERVER_INFO_META_KEY, ASK, STATE)
 """The keys of a result's `_meta` that clients get from the gateway itself, never from the server."""
 
 R = TypeVar("R", bound=types.Result)
+T = TypeVar("T")
 
 
 def unstamped(result: R) -> R:
@@ -125,11 +129,14 @@ class UpstreamServer:
 
     @contextmanager
     def _masked(self) -> Iterator[None]:
-        """Mask the credentials in an error, which may quote what the server program wrote on its standard error."""
+        """Mask the credentials in an error, which quotes what the server wrote, on its standard error too."""
         try:
             yield
-        except MCPServerFailed as error:
-            raise MCPServerFailed(mask_secrets(str(error), self._secrets)) from None
+        except (MCPServerFailed, OutcomeUnknown) as error:
+            raise type(error)(mask_secrets(str(error), self._secrets)) from None
+        except MCPError as error:
+            words = mask_secrets(error.message, self._secrets)
+            raise MCPError(error.code, words, self._unless_secret(error.data)) from None
 
     async def tool(self, name: str, *, fresh: bool) -> MCPTool | None:
         """Return a tool as the server has it; None if there is none of this name.
@@ -145,28 +152,69 @@ class UpstreamServer:
 
     async def request(self, request: Any, result: Any) -> Any:
         """Pass a request on, and return the server's answer."""
-        try:
-            return unstamped(await (await self.link()).session.send_request(request, result))
-        except MCPServerFailed as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+        with self._masked():
+            try:
+                return unstamped(await (await self.link()).session.send_request(request, result))
+            except MCPServerFailed as error:
+                raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
-    async def call(self, name: str, args: dict[str, Any], relay: Relay) -> Any:
+    async def call(
+        self, name: str, args: dict[str, Any], relay: Relay, *, approved: MCPTool | None = None
+    ) -> types.CallToolResult:
         """Call a tool, and return its result. Nothing goes with the call that nobody was shown, such as `_meta`.
 
         Raises `MCPError` if the server refuses the call, and `OutcomeUnknown` if nobody knows what became of it. A
         request that certainly did not reach the server is sent once more.
+
+        Args:
+            name: The tool's name at the server.
+            args: The arguments.
+            relay: The way back to the client.
+            approved: The tool as it was approved; None if a rule lets it pass however it is defined.
         """
-        for tries_left in (1, 0):
-            link = await self.link()
-            try:
-                return await self._converse(link, name, args, relay)
-            except CallRefusedByServer as error:
-                raise error.error from error
-            except RequestUnsent as error:
-                await self._server.drop(link)
-                if not tries_left:
-                    raise MCPServerFailed(f"{error} The call was not sent.") from error
+        with self._masked():
+            for tries_left in (1, 0):
+                link = await self._checked_link(approved)
+                try:
+                    return self._without_secrets(await self._converse(link, name, args, relay))
+                except CallRefusedByServer as error:
+                    raise error.error from error
+                except RequestUnsent as error:
+                    await self._server.drop(link)
+                    if not tries_left:
+                        raise MCPServerFailed(f"{error} The call was not sent.") from error
         raise AssertionError("unreachable")
+
+    async def _checked_link(self, approved: MCPTool | None) -> ServerConnection:
+        """Return a connection in which the tool is as approved: a server that was started anew may have another."""
+        for _ in range(CHECKS):
+            link = await self.link()
+            if approved is None or not self._server.stale:
+                return link
+            now = await self.tool(approved.remote, fresh=True)
+            if now is None or now.fingerprint != approved.fingerprint:
+                break
+        raise MCPServerFailed(
+            f"The MCP server {self.name!r} has changed this tool since it was approved; nothing ran. Call it again."
+        )
+
+    def _without_secrets(self, result: types.CallToolResult) -> types.CallToolResult:
+        """Return a result; mask the credentials in it if it is an error."""
+        if not result.is_error:
+            return result
+        content = [
+            block.model_copy(update={"text": mask_secrets(block.text, self._secrets)})
+            if isinstance(block, types.TextContent)
+            else block
+            for block in result.content
+        ]
+        kept = self._unless_secret(result.structured_content)
+        return result.model_copy(update={"content": content, "structured_content": kept})
+
+    def _unless_secret(self, value: T) -> T | None:
+        """Return what the server wrote; None if a credential is in it."""
+        text = json.dumps(value)
+        return value if mask_secrets(text, self._secrets) == text else None
 
     async def _converse(
         self, link: ServerConnection, name: str, args: dict[str, Any], relay: Relay
