@@ -228,6 +228,8 @@ def _gateway(to: Any) -> None:
     token = gateway.TOKEN_OF_CLIENTS
     listen = f"serve clients over Streamable HTTP, not on standard streams; they need the token in ${token}"
     made.add_argument("--listen", metavar="HOST:PORT", help=listen)
+    client = "a client over HTTP, with a token of its own; may be given more than once, in place of that one token"
+    made.add_argument("--client", action="append", default=[], metavar="NAME=VARIABLE", help=client)
     hosts = "a host name by which clients reach the gateway, besides loopback; may be given more than once"
     made.add_argument("--allow-host", action="append", default=[], metavar="HOST", help=hosts)
     made.add_argument("--verbose", action="store_true", help="log more")

@@ -29,9 +29,12 @@ async def serve_gateway(options: Namespace) -> int:
             raise
         raise UsageError(f"The gateway needs the MCP SDK: {install_hint('mcp')}.") from None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if options.verbose else logging.WARNING)
+    listen = None if options.listen is None else _address(options.listen)
+    tokens = _tokens(options)
     settings = GatewaySettings(
         place=options.server or options.url,
         source=options.source,
+        clients=tuple(tokens),
         token=options.token,
         rules=options.rules,
         command=tuple(options.command),
@@ -44,13 +47,11 @@ async def serve_gateway(options: Namespace) -> int:
         inbox=(options.base_url or options.server or "").rstrip("/") or None,
         ask_user=options.ask_user,
     )
-    listen = None if options.listen is None else _address(options.listen)
-    token = _variable(TOKEN_OF_CLIENTS, "--listen") if listen is not None else ""
     async with open_gateway(settings) as gateway:
         if listen is not None:
             host, port = listen
             names = options.allow_host
-            await serve_http(gateway, host=host, port=port, token=token, allowed_hosts=names, ready=_say_where)
+            await serve_http(gateway, host=host, port=port, tokens=tokens, allowed_hosts=names, ready=_say_where)
             return 0
         serving = asyncio.create_task(serve_stdio(gateway))  # apart, so that a signal does not cut the end short
         with suppress(NotImplementedError):  # Windows has no such signals
@@ -74,6 +75,25 @@ def _headers(options: Namespace) -> Mapping[str, str]:
         found[name] = _variable(variable, "--header")
     if options.bearer is not None:
         found["Authorization"] = f"Bearer {_variable(options.bearer, '--bearer')}"
+    return found
+
+
+def _tokens(options: Namespace) -> dict[str, str]:
+    """Return the tokens of clients over HTTP, by the client's name."""
+    if options.listen is None:
+        if options.client:
+            raise UsageError("--client is for --listen: a client on the standard streams needs no token.")
+        return {}
+    if not options.client:
+        return {options.source: _variable(TOKEN_OF_CLIENTS, "--listen")}
+    found: dict[str, str] = {}
+    for each in options.client:
+        name, _, variable = each.partition("=")
+        if not name.strip() or not variable or name in found:
+            raise UsageError(
+                "--client is NAME=VARIABLE: a client's name, given once, and the environment variable of its token."
+            )
+        found[name] = _variable(variable, "--client")
     return found
 
 

@@ -9,10 +9,26 @@ from pathlib import Path
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.types import AudioContent, EmbeddedResource, ImageContent, TextContent, TextResourceContents, ToolAnnotations
+from mcp.types import (
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
-server = MCPServer("tools", log_level="ERROR")
+ICON = Icon(src="https://tools.example.com/icon.png", mime_type="image/png", sizes=["48x48"])
+server = MCPServer(
+    "tools",
+    title="Tools",
+    description="All kinds.",
+    website_url="https://tools.example.com",
+    icons=[ICON],
+    log_level="ERROR",
+)
 DATA = base64.b64encode(b"data").decode()
 
 

@@ -17,9 +17,11 @@ import pytest
 from mcp import Client, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
+from assentry.errors import UsageError
 from assentry.inbox import app
 from assentry.inbox.accounts import accounts_of
 from assentry.outside.gateway import call_gate
+from assentry.outside.gateway.serving import GatewayTokens
 from assentry.store import MemoryStore
 from assentry.store.calls import look_at_call
 from tests.inbox.support import served as inbox_served
@@ -91,6 +93,42 @@ async def test_a_client_over_http_that_asks_again_gets_the_result(tmp_path: Path
         async with over_http(address, "legacy") as client:
             assert text(await client.call_tool("note", args)) == "noted x"
     assert written(seen) == ["x"]
+
+
+async def test_clients_with_tokens_of_their_own_have_asks_of_their_own(tmp_path: Path) -> None:
+    rules = '[[rule]]\nname = "cursor adds"\nverdict = "allow"\ntool = "add"\nsource = "cursor"\n'
+    desk, seen = Desk(tmp_path, rules), tmp_path / "seen"
+    args, options = {"path": str(seen), "line": "x"}, ("--client", "claude=CLAUDE", "--client", "cursor=CURSOR")
+    claude, cursor = "the-token-of-claude", "the-token-of-cursor"
+    async with listening(desk, "--wait", SHORT, *options, CLAUDE=claude, CURSOR=cursor) as address:
+        for mode in ERAS:
+            async with over_http(address, mode, claude) as one, over_http(address, mode, cursor) as other:
+                assert state(await one.call_tool("note", args)) == "waiting"
+                asked = await desk.decide()
+                assert (await desk.store.record(asked.run)).agent == "claude"
+                assert state(await other.call_tool("note", args)) == "waiting"  # approved for the first alone
+                assert text(await one.call_tool("note", args)) == "noted x"
+                await desk.decide()
+                assert text(await other.call_tool("note", args)) == "noted x"
+                assert state(await one.call_tool("add", {"a": 1})) == "waiting"
+                assert (await other.call_tool("add", {"a": 1})).structured_content == {"total": 3}
+                await desk.decide()
+                assert (await one.call_tool("add", {"a": 1})).structured_content == {"total": 3}
+        async with httpx2.AsyncClient(headers={"Accept": "application/json, text/event-stream"}) as http:
+            assert (await greet(http, address, TOKEN)).status_code == 401
+            session = (await greet(http, address, claude)).headers["Mcp-Session-Id"]
+            for token, status in ((cursor, 404), (claude, 202)):
+                headers = {"Authorization": f"Bearer {token}", "Mcp-Session-Id": session}
+                message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+                assert (await http.post(address, json=message, headers=headers)).status_code == status
+    assert written(seen) == ["x"] * 4
+
+
+async def greet(http: httpx2.AsyncClient, address: str, token: str) -> httpx2.Response:
+    """Begin a session as a client of an older protocol does."""
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    return await http.post(address, json=hello, headers={"Authorization": f"Bearer {token}"})
 
 
 async def test_the_result_of_a_client_over_http_that_went_without_a_word_is_kept(tmp_path: Path) -> None:
@@ -370,6 +408,10 @@ async def test_a_result_too_large_to_keep_is_handed_on(tmp_path: Path, monkeypat
         (["--store", "runs.db", "--header", "X", "--http", "https://x.example.com"], "NAME=VARIABLE"),
         (["--store", "runs.db", "--listen", "9000", "--", "npx"], "HOST:PORT"),
         (["--store", "runs.db", "--listen", "127.0.0.1:9000", "--", "npx"], "ASSENTRY_GATEWAY_TOKEN"),
+        (["--store", "runs.db", "--client", "claude=PATH", "--", "npx"], "--client is for --listen"),
+        (["--store", "runs.db", "--listen", "127.0.0.1:0", "--client", "claude", "--", "npx"], "NAME=VARIABLE"),
+        (["--store", "runs.db", "--listen", "127.0.0.1:0", "--client", "claude=NOT_SET", "--", "npx"], "NOT_SET"),
+        (["--store", "runs.db", *["--listen", "127.0.0.1:0", *["--client", "a=PATH"] * 2], "--", "npx"], "given once"),
         (["--store", "runs.db", "--wait", "soon", "--", "npx"], "--wait"),
         (["--store", "runs.db", "--wait", "2d", "--", "npx"], "wait is a number of seconds"),
         (["--store", "runs.db", "--", "a-program-that-there-is-not"], "could not be connected"),
@@ -397,6 +439,11 @@ def test_a_gateway_for_others_needs_names_and_a_token(tmp_path: Path, host: str,
     env = {**os.environ, "ASSENTRY_GATEWAY_TOKEN": token}
     done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and words in done.stderr
+
+
+def test_no_two_clients_have_one_token() -> None:
+    with pytest.raises(UsageError, match="token of its own"):
+        GatewayTokens({"claude": TOKEN, "cursor": TOKEN})
 
 
 def test_standard_output_has_the_protocol_and_nothing_else(tmp_path: Path) -> None:

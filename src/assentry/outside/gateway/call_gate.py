@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -91,7 +91,7 @@ class CallGate:
     """The gate in front of a server's tools.
 
     Args:
-        approvals: The place where calls are asked about.
+        approvals: The place where calls are asked about, by the client's name.
         upstream: The server.
         identity: A text that tells the server from others; an approval is for the tool of this one.
         wait: The seconds for which a client's call waits; then the client is told to call again.
@@ -99,7 +99,13 @@ class CallGate:
     """
 
     def __init__(
-        self, approvals: Approvals, upstream: UpstreamServer, *, identity: str, wait: float, inbox: str | None
+        self,
+        approvals: Mapping[str, Approvals],
+        upstream: UpstreamServer,
+        *,
+        identity: str,
+        wait: float,
+        inbox: str | None,
     ) -> None:
         self._approvals, self._upstream, self._identity = approvals, upstream, identity
         self._wait, self._inbox = wait, inbox
@@ -147,7 +153,7 @@ class CallGate:
             if tool is None:
                 raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {call.name}")
             tool.bind(tool.canonical(call.args))  # the model hears at once of arguments that the server would refuse
-            asked = await self._approvals.ask(
+            asked = await self._approvals[call.relay.source].ask(
                 tool.remote,
                 call.args,
                 again=True,
@@ -165,7 +171,7 @@ class CallGate:
         """Ask a person what the arguments say, and return the reply."""
         question = read_user_question(call.args)
         options: CallOptions = {**user_question_options(question), "again": True}
-        asked = await self._approvals.ask(NAME, call.args, **options)
+        asked = await self._approvals[call.relay.source].ask(NAME, call.args, **options)
         await self._decided(call, asked)
         if is_undecided(asked.status) or not await call.relay.is_there():
             return waiting_result(asked.status, self._link_of(asked.status), "an answer to")

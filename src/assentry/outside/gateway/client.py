@@ -21,8 +21,10 @@ RESERVED = "io.modelcontextprotocol/"
 class RequestingClient:
     """The client of one request. Once it has gone away, it is told nothing, and its user is asked nothing."""
 
-    def __init__(self, ctx: ServerRequestContext[Any, Any]) -> None:
+    def __init__(self, ctx: ServerRequestContext[Any, Any], source: str) -> None:
         self._session, self._request = ctx.session, ctx.request
+        self.source: str = source if ctx.request is None else ctx.request.user.username
+        """The client's name, as people and rules see it: over HTTP that of its token."""
         self.listens = "progress_token" in (ctx.meta or {})
         """True if the client wants to know how far its call is."""
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

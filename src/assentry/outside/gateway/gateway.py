@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import PurePath
@@ -34,6 +34,9 @@ class GatewaySettings:
     place: Store | str
     """A store, a store's address, or an inbox's address."""
     source: str
+    """The client's name, as people and rules see it."""
+    clients: Sequence[str] = ()
+    """The names of clients that are told apart by their tokens; each is a source of its own, in place of `source`."""
     token: str | None = field(default=None, repr=False)
     """The token for an inbox, of the role "agent"."""
     rules: RuleFile | str | PathLike[str] | None = None
@@ -66,6 +69,11 @@ class GatewaySettings:
             raise UsageError(f"wait is a number of seconds from 0 to {LONGEST_WAIT:,.0f}, got {self.wait}.")
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The names under which calls are asked about."""
+        return tuple(self.clients) or (self.source,)
+
+    @property
     def secrets(self) -> set[str]:
         """The credentials for the server, a bearer token also without its scheme."""
         values = {*self.env.values(), *self.headers.values()}
@@ -96,16 +104,16 @@ class GatewaySettings:
 @asynccontextmanager
 async def open_gateway(settings: GatewaySettings) -> AsyncIterator[GatewayServer]:
     """Connect the server behind, and yield the server for clients."""
-    async with Approvals(
-        settings.place, source=settings.source, token=settings.token, rules=settings.rules
-    ) as approvals:
+    async with AsyncExitStack() as stack:
+        approvals = {}
+        for name in settings.sources:
+            place = Approvals(settings.place, source=name, token=settings.token, rules=settings.rules)
+            approvals[name] = await stack.enter_async_context(place)
         upstream = UpstreamServer(_server(settings), settings.server_name, settings.timeout, settings.secrets)
-        async with upstream:
-            gate = CallGate(approvals, upstream, identity=settings.identity, wait=settings.wait, inbox=settings.inbox)
-            try:
-                yield GatewayServer(upstream, gate, ask_user=settings.ask_user)
-            finally:
-                await gate.close()
+        await stack.enter_async_context(upstream)
+        gate = CallGate(approvals, upstream, identity=settings.identity, wait=settings.wait, inbox=settings.inbox)
+        stack.push_async_callback(gate.close)
+        yield GatewayServer(upstream, gate, source=settings.source, ask_user=settings.ask_user)
 
 
 def _server(settings: GatewaySettings) -> Callable[[Any], NotingStdio | NotingHttp]:

@@ -49,11 +49,12 @@ class GatewayServer:
     Args:
         upstream: The server behind, connected.
         gate: The gate in front of its tools.
+        source: The name of a client that needs no token.
         ask_user: True to offer `ask_user` too, with which a model asks a person a question.
     """
 
-    def __init__(self, upstream: UpstreamServer, gate: CallGate, *, ask_user: bool = False) -> None:
-        self._upstream, self._gate, self._ask_user = upstream, gate, ask_user
+    def __init__(self, upstream: UpstreamServer, gate: CallGate, *, source: str, ask_user: bool = False) -> None:
+        self._upstream, self._gate, self._source, self._ask_user = upstream, gate, source, ask_user
         self._sessions: dict[str, ServerSession] = {}
         """The newest session object of each client of an older protocol, by the id of its session."""
         self._bus = InMemorySubscriptionBus()
@@ -71,6 +72,9 @@ class GatewayServer:
             info.name if info is not None else "assentry gateway",
             version=info.version if info is not None else "",
             title=info.title if info is not None else None,
+            description=info.description if info is not None else None,
+            website_url=info.website_url if info is not None else None,
+            icons=info.icons if info is not None else None,
             instructions=session.instructions,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -104,7 +108,7 @@ class GatewayServer:
         self._note(ctx)
         if params.input_responses is not None or params.request_state is not None:
             raise MCPError(types.INVALID_PARAMS, "The gateway has asked for no input.")
-        client = RequestingClient(ctx)
+        client = RequestingClient(ctx, self._source)
         try:
             if self._ask_user and params.name == NAME:
                 return await self._gate.ask_user(params.arguments or {}, client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,19 +25,21 @@ SHORTEST_TOKEN = 16
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class GatewayToken:
-    """The token that clients over HTTP need, as the SDK asks for it."""
+class GatewayTokens:
+    """The tokens that clients over HTTP need, each with its client's name, as the SDK asks for them."""
 
-    def __init__(self, token: str) -> None:
-        if len(token) < SHORTEST_TOKEN:
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        if any(len(token) < SHORTEST_TOKEN for token in tokens.values()):
             raise UsageError(f"The token for clients has at least {SHORTEST_TOKEN} characters.")
-        self._token = token.encode()
+        if len(set(tokens.values())) < len(tokens):
+            raise UsageError("Two clients have one token; give each a token of its own.")
+        self._tokens = {name: token.encode() for name, token in tokens.items()}
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return who the token stands for; None if it is another."""
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
-            return None
-        return AccessToken(token=token, client_id="client", scopes=[])
+        given = token.encode("utf-8", "replace")
+        found = [name for name, known in self._tokens.items() if hmac.compare_digest(given, known)]
+        return AccessToken(token=token, client_id=found[0], scopes=[]) if found else None
 
 
 async def serve_stdio(gateway: GatewayServer) -> None:
@@ -52,15 +54,16 @@ async def serve_http(
     *,
     host: str,
     port: int,
-    token: str,
+    tokens: Mapping[str, str],
     allowed_hosts: Sequence[str],
     ready: Callable[[str], None],
 ) -> None:
     """Serve clients over Streamable HTTP until a signal comes.
 
-    Requests need the token. Their `Host` must be loopback, or one of the allowed, and so must an `Origin`.
+    Requests need one of the tokens, which are given by the names of their clients. Their `Host` must be loopback, or
+    one of the allowed, and so must an `Origin`.
     """
-    verifier = GatewayToken(token)
+    verifier = GatewayTokens(tokens)
     if host not in LOOPBACK and not allowed_hosts:
         raise UsageError(f"To listen on {host}, name the hosts by which clients reach it: --allow-host NAME.")
     server = await gateway.build()

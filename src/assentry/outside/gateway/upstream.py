@@ -42,6 +42,9 @@ def unstamped(result: R) -> R:
 class Relay(Protocol):
     """The way back to the client of a call."""
 
+    source: str
+    """The client's name, as people and rules see it."""
+
     @property
     def asks(self) -> bool:
         """True if the client can ask its user what the server wants to know."""
