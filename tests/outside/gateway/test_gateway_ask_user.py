@@ -105,7 +105,10 @@ async def test_a_tool_of_this_name_that_the_server_adds_later_is_not_offered(tmp
 # -- the question's page -----------------------------------------------------------------------------
 
 
-async def test_a_client_that_opens_pages_is_sent_the_questions_page_once_and_decides_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_that_opens_pages_is_sent_the_questions_page_once_and_decides_nothing(
+    tmp_path: Path, mode: str
+) -> None:
     desk, seen = Desk(tmp_path), tmp_path / "seen"
     opened: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -113,7 +116,7 @@ async def test_a_client_that_opens_pages_is_sent_the_questions_page_once_and_dec
         opened.put_nowait(params)
         return types.ElicitResult(action="accept", content={"approved": True})
 
-    options = {"mode": "legacy", "elicitation_callback": accept}
+    options = {"mode": mode, "elicitation_callback": accept}
     command = raw("plain", seen), "--base-url", "https://inbox.example.com"
     async with desk.process(*command, **options) as client:
         calling = asyncio.create_task(client.call_tool("act", {"what": "it"}))
@@ -130,9 +133,10 @@ async def test_a_client_that_opens_pages_is_sent_the_questions_page_once_and_dec
     assert opened.empty()
 
 
-async def test_a_client_that_opens_no_pages_is_not_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_that_opens_no_pages_is_not_asked(tmp_path: Path, mode: str) -> None:
     desk = Desk(tmp_path)
-    async with desk.client(raw("plain", tmp_path / "seen"), inbox="https://inbox.example.com", mode="legacy") as client:
+    async with desk.client(raw("plain", tmp_path / "seen"), inbox="https://inbox.example.com", mode=mode) as client:
         calling = asyncio.create_task(client.call_tool("act", {"what": "it"}))
         await desk.decide()
         assert text(await calling) == "did it"

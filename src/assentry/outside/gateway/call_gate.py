@@ -23,7 +23,7 @@ from ...tools.user_question import NAME, read_user_question
 from ..approvals import Approvals, AskedCall
 from ..options import CallOptions
 from ..user_question import reply_in_words, user_question_options
-from .upstream import Relay, UpstreamServer
+from .upstream import PageWanted, Relay, UpstreamServer
 from .wording import (
     TOO_LARGE,
     answered_result,
@@ -207,6 +207,8 @@ class CallGate:
         if not is_undecided(asked.status) or call.left <= 0:
             return
         call.waited, status = True, asked.status
+        if call.relay.is_sent_to_pages and (page := self._page_of(status)) is not None:
+            raise PageWanted(self._page_words(call), page)
         telling = [asyncio.create_task(tell(call, status)) for tell in (self._tell, self._show_page)]
         try:
             with suppress(NotDecided):
@@ -226,10 +228,19 @@ class CallGate:
 
     async def _show_page(self, call: ClientCall, status: CallStatus) -> None:
         """Have the client's user open the question's page, once. Whatever the client answers decides nothing."""
+        page = self._page_of(status)
+        if page is not None:
+            await call.relay.show_page(self._page_words(call), page)
+
+    def _page_of(self, status: CallStatus) -> str | None:
+        """Return the address of the question's page, the first time; None if there is none."""
         if self._inbox is None or status.link is None or status.question is None or status.question in self._paged:
-            return
+            return None
         self._paged.add(status.question)
-        await call.relay.show_page(f"{call.name} waits for {call.awaited} in the inbox.", self._link_of(status))
+        return self._link_of(status)
+
+    def _page_words(self, call: ClientCall) -> str:
+        return f"{call.name} waits for {call.awaited} in the inbox."
 
     async def _wait_for_others(self, call: ClientCall, asked: AskedCall) -> None:
         """Wait while another gateway runs the call, as long as the client may."""

@@ -61,10 +61,19 @@ class RequestingClient:
         finally:
             asking.cancel()
 
-    async def show_page(self, words: str, url: str) -> None:
-        """Have the client's user open a page, if the client can do that."""
+    @property
+    def is_sent_to_pages(self) -> bool:
+        """True if the client opens a page when its call ends with one: so do those of the newest protocol."""
+        return self._opens_pages and not self._session.can_send_request
+
+    @property
+    def _opens_pages(self) -> bool:
         able = self._session.client_capabilities
-        if not self.asks or able is None or able.elicitation is None or able.elicitation.url is None:
+        return able is not None and able.elicitation is not None and able.elicitation.url is not None
+
+    async def show_page(self, words: str, url: str) -> None:
+        """Have the client's user open a page, if the client can do that during a call."""
+        if not self.asks or not self._opens_pages:
             return
         await self.elicit(types.ElicitRequestURLParams(message=words, url=url, elicitation_id=uuid4().hex))
 

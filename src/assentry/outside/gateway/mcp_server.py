@@ -26,7 +26,7 @@ from ...errors import UsageError
 from ...tools.user_question import DESCRIPTION, NAME, SCHEMA
 from .call_gate import CallGate
 from .client import RequestingClient, meta_of
-from .upstream import UpstreamServer
+from .upstream import PageWanted, UpstreamServer
 
 MOST_SESSIONS = 1000
 """The most sessions of older protocols that are told of changes."""
@@ -39,6 +39,8 @@ STANDING = (
     types.LoggingMessageNotification,
 )
 """The notifications of the server that are passed on to all clients."""
+PAGE_KEY = "page"
+"""The key of the page that a call ends with."""
 ASK_USER = types.Tool(name=NAME, description=DESCRIPTION, input_schema=SCHEMA)
 """The gateway's own tool."""
 
@@ -103,16 +105,21 @@ class GatewayServer:
         others = [tool for tool in page.tools if tool.name != NAME]  # a server may have added one since the start
         return page.model_copy(update={"tools": [ASK_USER, *others] if first else others})
 
-    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Put a call before the gate; the client's going away ends nothing but its waiting."""
         self._note(ctx)
-        if params.input_responses is not None or params.request_state is not None:
+        if not {PAGE_KEY}.issuperset(params.input_responses or ()) or params.request_state is not None:
             raise MCPError(types.INVALID_PARAMS, "The gateway has asked for no input.")
         client = RequestingClient(ctx, self._source)
         try:
             if self._ask_user and params.name == NAME:
                 return await self._gate.ask_user(params.arguments or {}, client)
             return await self._gate.call(params.name, params.arguments or {}, client)
+        except PageWanted as wanted:  # what the client answers decides nothing, and is not looked at
+            page = types.ElicitRequest(params=types.ElicitRequestURLParams(message=wanted.words, url=wanted.url))
+            return types.InputRequiredResult(input_requests={PAGE_KEY: page})
         finally:
             client.leave()
 

@@ -39,6 +39,14 @@ def unstamped(result: R) -> R:
     return result.model_copy(update={"meta": meta or None})
 
 
+class PageWanted(Exception):
+    """The signal that ends a call with a page for the client's user; the client opens it and calls again."""
+
+    def __init__(self, words: str, url: str) -> None:
+        super().__init__(words)
+        self.words, self.url = words, url
+
+
 class Relay(Protocol):
     """The way back to the client of a call."""
 
@@ -58,6 +66,10 @@ class Relay(Protocol):
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask the client's user, and return the answer."""
+
+    @property
+    def is_sent_to_pages(self) -> bool:
+        """True if the client opens a page when its call ends with one, and then calls again."""
 
     async def show_page(self, words: str, url: str) -> None:
         """Have the client's user open a page, if the client can do that."""
