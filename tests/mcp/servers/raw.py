@@ -60,6 +60,8 @@ def tools(request: Any) -> dict[str, Any]:
         return {"tools": [{**TOOL, "name": "ask_user"}]}
     if BEHAVIOUR == "adds ask_user" and FILE is not None and FILE.with_suffix(".changed").exists():
         return {"tools": [{**TOOL, "name": "ask_user"}]}
+    if BEHAVIOUR == "always tells":
+        write({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     if BEHAVIOUR == "twice":
         return {"tools": [TOOL, TOOL]}
     if BEHAVIOUR == "shapeless list":

@@ -242,6 +242,15 @@ async def test_a_tool_that_changed_with_a_new_connection_right_before_the_call_w
     assert written(seen) == ["called it"]
 
 
+async def test_a_server_that_says_with_each_list_that_it_has_changed_can_be_called(tmp_path: Path) -> None:
+    desk, seen = Desk(tmp_path), tmp_path / "seen"
+    async with desk.client(raw("always tells", seen), wait=0) as client:
+        await client.call_tool("act", {"what": "it"})
+        await desk.decide()
+        assert text(await client.call_tool("act", {"what": "it"})) == "did it"
+    assert written(seen) == ["called it"]
+
+
 async def test_a_grant_does_not_let_a_changed_tool_pass(tmp_path: Path) -> None:
     desk, seen = Desk(tmp_path), tmp_path / "seen"
     async with desk.client(raw("changes", seen), wait=0) as client:

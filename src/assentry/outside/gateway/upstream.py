@@ -209,6 +209,8 @@ class UpstreamServer:
             now = await self.tool(approved.remote, fresh=True)
             if now is None or now.fingerprint != approved.fingerprint:
                 break
+            if await self.link() is link:  # some servers say with each list that it has changed
+                return link
         raise MCPServerFailed(
             f"The MCP server {self.name!r} has changed this tool since it was approved; nothing ran. Call it again."
         )
