@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from assentry.approval.foreign_call import CallRequest
 from assentry.core import facts as f
 from assentry.core.codec import replay
 from assentry.core.facts import AnyFact
@@ -28,10 +29,12 @@ from assentry.core.run import Run
 from assentry.errors import AssentryError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
 from assentry.runtime.sync import block
 from assentry.store import Change, Lease, PostgresStore, SavedContext, SQLiteStore
+from assentry.store.calls import ask_about_call, look_at_call
 from assentry.store.row_codec import LARGE
 from assentry.store.sql import postgres_server
 from assentry.store.sql.schema import metadata
 from assentry.testing import FakeClock
+from tests.runtime.support import soon
 from tests.store.postgres import Server
 from tests.store.support import Script, asked, at_once, began, change_for, ended, js, replied, said, waiting
 from tests.store.test_postgres import cut, made
@@ -748,3 +751,14 @@ def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str, r
         block(store.append(change))
     assert len(block(store.read("r1")).facts) == 3
     block(store.close())
+
+
+# -- large values ------------------------------------------------------------------------------------
+
+
+async def test_a_value_that_is_larger_than_the_buffers_on_the_way_is_written(url: str) -> None:
+    large = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=8_000_000))
+    request = CallRequest(source="bot", tool="store", arguments={"text": large})
+    async with PostgresStore(url, upgrade=True, clock=FakeClock()) as store:
+        status, _ = await soon(ask_about_call(store, request, by="bot"))
+        assert (await look_at_call(store, status.id, by="bot")).arguments == {"text": large}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.generators import send
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
@@ -53,6 +54,17 @@ class PostgresTransaction(Transaction):
             self.link.pipeline.sync()  # or the number is not known yet
         count: int = cursor.rowcount
         return count
+
+    def _execute(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+        """Execute a statement, and send all of it.
+
+        In a pipeline psycopg sends as much as the connection takes at once. A sync then waits for results alone, and
+        the server for the rest of the statement, both without end.
+        """
+        cursor = super()._execute(statement, values)
+        if self.link.pipeline is not None and self.connection.pgconn.flush():
+            self.connection.wait(send(self.connection.pgconn))
+        return cursor
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replace the character 0, which Postgres cannot hold. Facts are not affected, since JSON escapes it."""
