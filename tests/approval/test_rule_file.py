@@ -115,7 +115,7 @@ def test_a_rule_can_have_a_schema_for_the_arguments() -> None:
 
 @pytest.mark.parametrize(("verdict", "name"), [("allow", None), ("ask", "a"), ("deny", "a")])
 def test_a_schema_that_cannot_be_checked_lets_nothing_pass(verdict: str, name: str | None) -> None:
-    text = f'[[rule]]\nname = "a"\nverdict = "{verdict}"\nschema = {{ "$ref" = "#/$defs/missing" }}'
+    text = f'[[rule]]\nname = "a"\nverdict = "{verdict}"\nschema = {{ "$ref" = "#" }}'
     assert found(args={"path": "docs/a"}, text=text) == name
 
 
@@ -155,6 +155,24 @@ def test_a_rule_says_why() -> None:
         ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {type = "thing"}', "no JSON schema"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {pattern = "^(?!x)"}', "looks around"),
         ('[[rule]]\nname = "a"\nverdict = "deny"\nschema = {unevaluatedProperties = false}', "unevaluated"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {"$ref" = "#/$defs/missing"}', "refers to"),
+        (
+            '[[rule]]\nname = "a"\nverdict = "deny"\nschema = {allOf = [{"$ref" = "https://a.example/x"}]}',
+            "refers to",
+        ),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {propertys = {}}', "propertys"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {properties = {a = {maxmum = 5}}}', "maxmum"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {items = {format = "email"}}', "format"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {dependencies = {a = ["b"]}}', "dependencies"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {properties = {a = {maximum = nan}}}', "nan"),
+        (
+            '[[rule]]\nname = "a"\nverdict = "allow"\n'
+            'schema = {"$schema" = "http://json-schema.org/draft-04/schema#", exclusiveMaximum = 5}',
+            "no JSON schema",
+        ),
+        ('[[rule]]\nname = "a"\nverdict = "deny"\ntool = ""', "fits nothing"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\ncaller = ""', "fits nothing"),
+        ('[[rule]]\nname = "a"\nverdict = "ask"\nreviewers = ["group:"]', "reviewers"),
         ('[[rule]]\nname = "a"\nverdict = "ask"\ndeadline = 0', "deadline"),
         ('[[rule]]\nname = "a"\nverdict = "ask"\ndeadline = nan', "deadline"),
         ('[[rule]]\nname = "a"\nverdict = "ask"\nrisk = "huge"', "huge"),

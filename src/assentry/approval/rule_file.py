@@ -21,9 +21,9 @@ from ..core.wording import described, holds
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Ask
 from ..errors import UsageError
-from ..schema.bounded import UNBOUNDED, without_unbounded
 from ..schema.foreign import ForeignSchema
 from .condition import BadCondition, Conditions, read_conditions, satisfies
+from .rule_schema import BadRuleSchema, check_rule_schema
 
 MOST_RULES = 1000
 
@@ -147,17 +147,15 @@ def _check_rule(rule: CallRule, where: str, seen: set[str]) -> None:
     try:
         if rule.where is not None:
             read_conditions(rule.where)
-    except BadCondition as error:
+        if rule.schema is not None:
+            check_rule_schema(rule.schema)
+    except (BadCondition, BadRuleSchema) as error:
         raise UsageError(f"{where} ({rule.name}): {error}.") from None
-    if rule.schema is not None:
-        from jsonschema import Draft202012Validator
-
-        try:
-            Draft202012Validator.check_schema(rule.schema)
-        except Exception as error:
-            raise UsageError(f"{where} ({rule.name}): schema is no JSON schema: {error!s:.300}") from None
-        if without_unbounded(rule.schema) != rule.schema:
-            raise UsageError(f"{where} ({rule.name}): schema has {UNBOUNDED}.")
+    for field in ("caller", "source", "tool"):
+        if not getattr(rule, field):
+            raise UsageError(f"{where} ({rule.name}): {field} fits nothing. Leave it out, and it fits everything.")
+    if not all(name.removeprefix("group:").strip() for name in rule.reviewers):
+        raise UsageError(f'{where} ({rule.name}): reviewers are names, and groups as "group:name".')
     _check_commands(rule, where)
     if rule.deadline is not None and not 0 < rule.deadline < 3e9:
         raise UsageError(f"{where} ({rule.name}): deadline is a number of seconds above 0, got {rule.deadline}.")
