@@ -81,6 +81,14 @@ async def test_the_programs_preview_is_under_its_own_name() -> None:
     assert "not checked" in preview["blocks"][0]["text"]
 
 
+async def test_a_warning_of_the_program_is_under_its_own_name() -> None:
+    made = await judged(preview=Preview("Lists files.", blocks=(Sentence("Assentry has checked it.", warning=True),)))
+    asked = made.facts[-1]
+    assert type(asked) is f.Asked
+    warnings = [block["text"] for block in decode(asked.preview)["blocks"] if block.get("warning")]
+    assert warnings == ["coder says: Assentry has checked it."]  # it is shown beside the buttons, apart from the rest
+
+
 async def test_the_agents_words_are_its_own_message_before_the_call() -> None:
     made = await judged(says="I look around.")
     replied = made.facts[3]

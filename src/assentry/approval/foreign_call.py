@@ -25,7 +25,7 @@ from ..core.wording import clean_text, described, holds, worded
 from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline
-from ..definitions.preview import Preview, Sentence, preview_json
+from ..definitions.preview import AnyBlock, Preview, Sentence, preview_json
 from ..definitions.tool import Tool
 from ..errors import InvalidArguments, InvalidDefinition, InvalidInput
 from ..schema.bounded import UNBOUNDED, check_json_schema, is_small_schema, without_unbounded
@@ -229,12 +229,20 @@ def _shown_preview(request: CallRequest, agent: str) -> Preview | None:
     if not {"approve", "edit"}.isdisjoint(request.allowed or VERDICTS):  # else it is a question, and nothing can run
         told = (Sentence(f"{agent} says that this is what the call does. Assentry has not checked it."),)
     sentence = f"{agent} {'says' if told else 'asks'}: {given.sentence}"
-    shown = replace(given, sentence=sentence, blocks=(*told, *given.blocks), preconditions={})
     try:
+        blocks = [_said_by(agent, block) for block in given.blocks]
+        shown = replace(given, sentence=sentence, blocks=(*told, *blocks), preconditions={})
         preview_json(shown)
     except InvalidDefinition as error:
         raise InvalidInput(f"The preview of this ask cannot be shown: {error}.") from None
     return shown
+
+
+def _said_by(agent: str, block: AnyBlock) -> AnyBlock:
+    """Return a block, a warning under the program's name: warnings are also shown alone, beside the buttons."""
+    if type(block) is not Sentence or not block.warning or type(block.text) is not str:
+        return block
+    return replace(block, text=f"{agent} says: {block.text}")
 
 
 def _raw_arguments(request: CallRequest) -> str:
