@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from assentry.errors import (
     Conflict,
     DigestMismatch,
     Forbidden,
+    InvalidArguments,
+    InvalidInput,
     LeaseLost,
     NotPending,
     NotSignedIn,
@@ -253,6 +256,24 @@ async def test_arguments_may_be_text_and_are_read_as_a_models_are(asking: Asking
         assert broken.status.arguments is None
         await asking.decide(broken.status, Edit(ARGS))
         assert await broken.run(lambda amount: amount) == 10
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), b"ab", {1}, {1: 2}, date(2026, 1, 1), object(), "\ud800"]
+)
+async def test_what_is_no_json_is_refused_wherever_a_program_asks(asking: AskingPlace, value: Any) -> None:
+    async with asking.approvals() as approvals:
+        with pytest.raises(InvalidInput):
+            await approvals.ask("pay", {"amount": value})
+        assert (await asking.store.runs()).items == []
+        call = await approvals.ask("pay", ARGS)
+        await asking.decide(call.status, Approve())
+        with pytest.raises((InvalidInput, InvalidArguments)):
+            await call.start({"amount": value})
+        await call.start()
+        with pytest.raises(InvalidInput):
+            await call.finish(value)
+        assert (await call.refresh()).state == "running"
 
 
 async def test_a_question_to_a_person_is_answered(asking: AskingPlace) -> None:

@@ -14,8 +14,10 @@ import msgspec
 from .. import errors
 from ..approval.foreign_call import CallRequest
 from ..approval.rule_file import RuleFile
+from ..core.digest import BadJSON, plain
 from ..core.wording import described, install_hint
-from ..errors import AssentryError, TooManyAsks, Upstream, UsageError
+from ..definitions.preview import Preview
+from ..errors import AssentryError, InvalidInput, TooManyAsks, Upstream, UsageError
 from ..store.calls import (
     CallStatus,
     ask_about_call,
@@ -225,7 +227,7 @@ class InboxPlace(CallPlace):
         attempts: int | None = None,
     ) -> CallStatus:
         """Send a request, again if it is not known whether it arrived, and return the status in the response."""
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else _json_of(body)
         problem = Upstream(f"The inbox at {self._address} was not asked.")
         for attempt in range(attempts or ATTEMPTS):
             if attempt:
@@ -246,6 +248,18 @@ class InboxPlace(CallPlace):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 raise Upstream(f"What answers at {self._address} is no inbox.") from None
         raise problem
+
+
+def _json_of(body: Any) -> bytes:
+    """Return a request's body as JSON; raise `InvalidInput` for what a store would refuse, in place of changing it."""
+    if isinstance(body, CallRequest):
+        body = msgspec.structs.asdict(body)
+        if isinstance(body["preview"], Preview):
+            body["preview"] = msgspec.to_builtins(body["preview"])
+    try:
+        return msgspec.json.encode(plain(body))
+    except BadJSON as error:
+        raise InvalidInput(f"This cannot be sent to the inbox as JSON: {error}.") from None
 
 
 class _Problem(msgspec.Struct):
