@@ -835,6 +835,13 @@ async def test_a_hold_is_a_number_of_seconds(hold: Any) -> None:
         await start_call(store, status.id, by=BOT, holder="h1", hold=hold)
 
 
+async def test_a_report_has_an_output_or_an_error(store: Store) -> None:
+    status = await started(store)
+    with pytest.raises(InvalidInput, match="both"):
+        await finish_call(store, status.id, by=BOT, holder="h1", output="paid", error="The bank said no.")
+    assert (await look_at_call(store, status.id, by=BOT)).state == "running"
+
+
 async def test_a_report_that_is_no_json_is_refused(store: Store) -> None:
     status = await started(store)
     deep: Any = []

@@ -476,6 +476,8 @@ async def finish_call(
     error.
     """
     worker = _worker(holder)
+    if output is not None and error is not None:
+        raise InvalidInput("A report has an output or an error, and this one has both.")
     value = Raw(canonical(_plain_output(output if error is None else error)))
     failed = None if error is None else FAILURE
     for _ in range(ATTEMPTS):
