@@ -248,6 +248,23 @@ async def test_a_hold_is_renewed_while_the_body_runs(asking: AskingPlace, monkey
         await call.finish("ok")
 
 
+async def test_a_hold_that_cannot_be_renewed_is_left_to_run_out(
+    asking: AskingPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asking.approvals() as approvals:
+        call = await approvals.ask("pay", ARGS)
+        await asking.decide(call.status, Approve())
+
+        async def revoked(*args: Any) -> Any:
+            raise NotSignedIn("This token is revoked.")
+
+        call._place.renew = revoked  # type: ignore[method-assign]
+        await call.start(hold=0.03)
+        assert call._renewal is not None
+        await soon(call._renewal)
+    assert "The hold on pay is not renewed any more: This token is revoked." in caplog.text
+
+
 async def test_arguments_may_be_text_and_are_read_as_a_models_are(asking: AskingPlace) -> None:
     async with asking.approvals() as approvals:
         call = await approvals.ask("pay", '{"amount": 10}')

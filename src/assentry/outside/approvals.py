@@ -277,8 +277,8 @@ class AskedCall:
             with suppress(Upstream):  # it holds on for a while; another attempt comes before it ends
                 try:
                     await self._place.renew(self.id, self._holder, hold)
-                except LeaseLost as error:
-                    log.warning("The hold on %s is lost: %s", self.status.tool, error)
+                except AssentryError as error:  # lost, or the token was revoked: it runs out without a report
+                    log.warning("The hold on %s is not renewed any more: %s", self.status.tool, error)
                     return
 
 
