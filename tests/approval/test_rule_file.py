@@ -170,6 +170,10 @@ def test_a_rule_says_why() -> None:
             'schema = {"$schema" = "http://json-schema.org/draft-04/schema#", exclusiveMaximum = 5}',
             "no JSON schema",
         ),
+        (
+            '[[rule]]\nname = "a"\nverdict = "allow"\nschema = {allOf = [' + "{minLength = 1}, " * 20_000 + "]}",
+            "too long",
+        ),
         ('[[rule]]\nname = "a"\nverdict = "deny"\ntool = ""', "fits nothing"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\ncaller = ""', "fits nothing"),
         ('[[rule]]\nname = "a"\nverdict = "ask"\nreviewers = ["group:"]', "reviewers"),

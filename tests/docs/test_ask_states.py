@@ -58,7 +58,8 @@ class Ask:
         return await start_call(self.store, self.id, by="bot", holder="h")
 
     async def finish(self, error: str | None = None) -> CallStatus:
-        return await finish_call(self.store, self.id, by="bot", holder="h", output="paid", error=error)
+        output = "paid" if error is None else None
+        return await finish_call(self.store, self.id, by="bot", holder="h", output=output, error=error)
 
     async def silence(self) -> CallStatus:
         self.clock.advance(3600)

@@ -112,6 +112,7 @@ async def test_a_question_through_approvals_ends_in_words_for_the_model(decision
         {"question": "a", "schema": {"$ref": "http://example.com"}},
         {"question": "a", "options": ["only"]},
         {"question": "a", "options": ["x", "X "]},
+        {"question": "a", "options": ["\u00e9", "e\u0301"]},
         {"question": "a", "options": [str(n) for n in range(MOST_OPTIONS + 1)]},
         {"question": "a", "options": ["x", "y"], "fields": [{"label": "a", "type": "text"}]},
         {"question": "a", "fields": []},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from unicodedata import normalize
 
 import msgspec
 from msgspec import Struct
@@ -198,7 +199,7 @@ def _checked_options(options: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 def _check_different(texts: tuple[str, ...] | list[str], what: str) -> None:
     """Raise `InvalidArguments` if a person cannot tell two of these texts apart."""
-    if len({text.casefold() for text in texts}) < len(texts):
+    if len({normalize("NFKC", text).casefold() for text in texts}) < len(texts):
         raise InvalidArguments(f"{what} must differ from the others")
 
 
