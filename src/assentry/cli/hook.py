@@ -155,6 +155,7 @@ async def install_hook(options: Namespace) -> int:
 
     dialect = AGENTS[options.agent]
     _check(options)
+    _check_off_switch(dialect, options)
     command = hook_command(options, await _checked_place(options))
     path = _settings_path(dialect, options)
     before = read_settings(path)
@@ -288,6 +289,19 @@ def _has_password(url: str) -> bool:
     """Return True if an address may have a password: before an @, or among its options."""
     rest = url.partition("://")[2]
     return ":" in rest.rpartition("@")[0] or "password" in rest.partition("?")[2].lower()
+
+
+def _check_off_switch(dialect: HookDialect, options: Namespace) -> None:
+    """Raise `UsageError` if any settings of the agent turn all hooks off: ours would not run."""
+    from ..outside.hook.settings_file import read_settings, turns_hooks_off
+
+    for scope in dialect.scopes if dialect.off_switch is not None else ():
+        path = _settings_path(dialect, Namespace(scope=scope, project=options.project))
+        if turns_hooks_off(read_settings(path), dialect, path):
+            raise UsageError(
+                f"{path} has {dialect.off_switch}, so {dialect.title} would run no hook. Take it out first; nothing "
+                "was changed."
+            )
 
 
 def _settings_path(dialect: HookDialect, options: Namespace) -> Path:

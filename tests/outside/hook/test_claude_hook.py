@@ -177,6 +177,10 @@ async def test_an_edit_is_an_allow_with_the_persons_arguments(tmp_path: Path, db
         assert (await answer("claude", event, db)).said == ended.said  # again, as after a restart of the hook
         assert ended.said["permissionDecision"] == "allow"
         assert ended.said["updatedInput"] == changed
+        assert ended.said["additionalContext"] == (
+            "A person changed this call before it ran. What ran was: "
+            'Bash {"command":"git push --dry-run","description":"Publish"}'
+        )
         told = claude("PostToolUse", "Bash", changed, tool_response="Everything up-to-date")
         assert await answer("claude", told, db) == (0, "", "")
         assert (await status_of(store)).state == "finished"

@@ -177,9 +177,10 @@ def test_the_agent_waits_longer_than_the_hook(project: Path) -> None:
         assert judged["timeout"] == 7 * 60 + SETTINGS_MARGIN
 
 
-def test_a_hook_that_cannot_even_start_denies(project: Path) -> None:
-    assert install("claude") == 0
-    command = hooks(project / ".claude/settings.local.json")["PreToolUse"][0]["hooks"][0]["command"]
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_hook_that_cannot_even_start_denies(project: Path, agent: str) -> None:
+    assert install(agent) == 0
+    command = hooks(project / FILES[agent])["PreToolUse"][0]["hooks"][0]["command"]
     words = shlex.split(command)
     assert words[:5] == [sys.executable, "-P", "-m", "assentry.cli", "hook"]
     assert words[words.index("--store") + 1] == str(project / "runs.db")
@@ -191,6 +192,8 @@ def test_a_hook_that_cannot_even_start_denies(project: Path) -> None:
         assert broken != command
         ended = subprocess.run(["sh", "-c", broken], input=b"{}", capture_output=True)
         assert (ended.returncode, ended.stdout) == (2, b"")
+        if agent == "codex":  # to it, exit code 2 without words is no refusal; not every shell says "Killed"
+            assert b"The hook did not allow it." in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -216,6 +219,20 @@ def test_what_could_not_work_is_not_installed(project: Path, options: tuple[str,
     assert main(["hook", "install", "codex", *options]) == 1
     assert words in capsys.readouterr().err
     assert not (project / ".codex").exists()
+
+
+@pytest.mark.parametrize("scope", ["local", "project", "user"])
+def test_a_hook_that_the_settings_turn_off_is_not_installed(project: Path, scope: str, capsys: Any) -> None:
+    folder = (Path.home() if scope == "user" else project) / ".claude"
+    folder.mkdir()
+    file = folder / ("settings.local.json" if scope == "local" else "settings.json")
+    file.write_text('{"disableAllHooks": true}')
+    assert install("claude") == 1
+    assert f"{file} has disableAllHooks" in capsys.readouterr().err
+    assert file.read_text() == '{"disableAllHooks": true}'
+    assert list(project.rglob("*.db")) == []
+    file.write_text('{"disableAllHooks": false}')
+    assert install("claude") == 0
 
 
 def test_a_token_that_others_can_read_is_refused_and_none_is_written(project: Path, capsys: Any) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +48,7 @@ async def test_in_codex_an_edit_is_an_allow_and_a_refusal_has_a_reason(tmp_path:
         said = (await decided("codex", event, db, store, Edit(arguments={"command": "npm test -- --ci"}))).said
         assert said["permissionDecision"] == "allow"
         assert said["updatedInput"] == {"command": "npm test -- --ci"}
+        assert 'What ran was: Bash {"command":"npm test -- --ci"}' in said["additionalContext"]
         other = codex("PreToolUse", "Bash", LINE, "call_2")
         said = (await decided("codex", other, db, store, Reject("   "))).said
         assert said["permissionDecision"] == "deny"
@@ -56,6 +61,19 @@ async def test_codex_is_never_told_to_ask_as_it_would_go_on(tmp_path: Path, db: 
         assert (await answer("codex", event, db, undecided="ask")).said["permissionDecision"] == "deny"
         ended = await run("codex", event, "--store", db, "--undecided", "ask", cwd=tmp_path)
         assert (ended.code, ended.out) == (2, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that takes nothing")
+async def test_an_answer_that_cannot_be_written_is_a_refusal_with_words(tmp_path: Path, db: str) -> None:
+    async with made_store(tmp_path / "runs.db"):
+        program = [sys.executable, "-P", "-m", "assentry.cli", "hook", "run", "codex", "--store", db, "--wait", "0.01"]
+        event = json.dumps(codex("PreToolUse", "Bash", LINE)).encode()
+        pipe = asyncio.subprocess.PIPE
+        line = f"{shlex.join(program)} > /dev/full"
+        process = await asyncio.create_subprocess_shell(line, cwd=tmp_path, stdin=pipe, stderr=pipe)
+        _, err = await process.communicate(event)
+        assert process.returncode == 2
+        assert b"the answer could not be written" in err
 
 
 @pytest.mark.parametrize("agent", ["codex", "cursor"])

@@ -45,14 +45,13 @@ class ClaudeEvent(Struct, kw_only=True):
     reason: Any = None
 
 
-def decision_reply(event: str, decision: str, reason: str | None, edited: dict[str, Any] | None = None) -> HookReply:
-    """Return a decision in the form that Claude Code and Codex read."""
-    said: dict[str, Any] = {"hookEventName": event, "permissionDecision": decision}
-    if reason is not None:
-        said["permissionDecisionReason"] = reason
-    if edited is not None:
-        said["updatedInput"] = edited
-    return json_reply({"hookSpecificOutput": said})
+def decision_reply(
+    decision: str, reason: str | None, changed: dict[str, Any] | None = None, note: str | None = None
+) -> HookReply:
+    """Return a decision in the form that Claude Code and Codex read; the note is for the model."""
+    more = {"permissionDecisionReason": reason, "updatedInput": changed, "additionalContext": note}
+    said = {name: value for name, value in more.items() if value is not None}
+    return json_reply({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision, **said}})
 
 
 class ClaudeDialect(HookDialect):
@@ -74,6 +73,7 @@ class ClaudeDialect(HookDialect):
         "project": ".claude/settings.json",
         "user": ".claude/settings.json",
     }
+    off_switch = "disableAllHooks"
     notes = (
         "Claude Code before 2.1.295 does not know onFailure: there a hook that takes too long lets the call pass.",
         "Claude Code's own permission rules still hold after an approval, and may ask again or refuse.",
@@ -94,17 +94,17 @@ class ClaudeDialect(HookDialect):
                 return ended_call(told, error=f"{REFUSED} {told.reason}" if type(told.reason) is str else REFUSED)
         raise unknown_event(self.title, told.hook_event_name)
 
-    def allow(self, edited: dict[str, Any] | None) -> HookReply:
+    def allow(self, changed: dict[str, Any] | None, note: str | None = None) -> HookReply:
         """Return the answer that lets a call pass."""
-        return decision_reply("PreToolUse", "allow", "Approved in Assentry.", edited)
+        return decision_reply("allow", "Approved in Assentry.", changed, note)
 
     def deny(self, words: str) -> HookReply:
         """Return the answer that refuses a call; the words are for the model."""
-        return decision_reply("PreToolUse", "deny", words)
+        return decision_reply("deny", words)
 
     def ask(self, words: str) -> HookReply:
         """Return the answer with which Claude Code asks its own user."""
-        return decision_reply("PreToolUse", "ask", words)
+        return decision_reply("ask", words)
 
     def entries(self, command: str, timeout: int) -> dict[str, dict[str, Any]]:
         """Return the entries of the settings."""

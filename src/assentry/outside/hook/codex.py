@@ -8,12 +8,20 @@ Codex's own approvals and its sandbox hold after that. There is no event for a c
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 import msgspec
 
 from .claude import REPORT_SECONDS, ClaudeEvent, decision_reply, ended_call, proposed_call
 from .dialect import EndedCall, HookDialect, HookReply, ProposedCall, unknown_event
+
+REFUSAL = (
+    "(echo The hook did not allow it. 1>&2 & exit 2)"
+    if os.name == "nt"
+    else "sh -c 'echo The hook did not allow it. >&2; exit 2'"
+)
+"""The command after a hook that has failed. Some shells, such as zsh, do not write that a process was killed."""
 
 
 class CodexDialect(HookDialect):
@@ -40,17 +48,17 @@ class CodexDialect(HookDialect):
                 return ended_call(told, output=told.tool_response)
         raise unknown_event(self.title, told.hook_event_name)
 
-    def allow(self, edited: dict[str, Any] | None) -> HookReply:
+    def allow(self, changed: dict[str, Any] | None, note: str | None = None) -> HookReply:
         """Return the answer that lets a call pass: nothing, unless it was changed."""
-        return HookReply() if edited is None else decision_reply("PreToolUse", "allow", None, edited)
+        return HookReply() if changed is None else decision_reply("allow", None, changed, note)
 
     def deny(self, words: str) -> HookReply:
         """Return the answer that refuses a call; without a reason it would refuse nothing."""
-        return decision_reply("PreToolUse", "deny", words.strip() or "Refused.")
+        return decision_reply("deny", words.strip() or "Refused.")
 
     def entries(self, command: str, timeout: int) -> dict[str, dict[str, Any]]:
         """Return the entries of the settings."""
-        judged = {"type": "command", "command": f"{command} || exit 2", "timeout": timeout}
+        judged = {"type": "command", "command": f"{command} || {REFUSAL}", "timeout": timeout}
         report = {"type": "command", "command": command, "timeout": REPORT_SECONDS}
         return {
             "PreToolUse": {"matcher": "*", "hooks": [judged]},

@@ -68,9 +68,9 @@ class CursorDialect(HookDialect):
                 return _ended(told, None, f"{kind}{told.error_message or 'It failed.'}")
         raise unknown_event(self.title, told.hook_event_name)
 
-    def allow(self, edited: dict[str, Any] | None) -> HookReply:
-        """Return the answer that lets a call pass."""
-        return json_reply({"permission": "allow"} | ({} if edited is None else {"updated_input": edited}))
+    def allow(self, changed: dict[str, Any] | None, note: str | None = None) -> HookReply:
+        """Return the answer that lets a call pass. Cursor has no words for the model with it."""
+        return json_reply({"permission": "allow"} | ({} if changed is None else {"updated_input": changed}))
 
     def deny(self, words: str) -> HookReply:
         """Return the answer that refuses a call; the words are for the user and for the model."""

@@ -76,6 +76,8 @@ class HookDialect(ABC):
     """True if the settings have groups of hooks, each with a matcher."""
     scopes: ClassVar[Mapping[Scope, str]]
     """The files of settings, below the project or the home folder; the first scope is the default."""
+    off_switch: ClassVar[str | None] = None
+    """The setting that turns all hooks off, if the agent has one."""
     notes: ClassVar[tuple[str, ...]] = ()
     """The sentences that a user of this agent must know."""
 
@@ -84,8 +86,11 @@ class HookDialect(ABC):
         """Return what an event tells; raise `UsageError` or `msgspec.ValidationError` if it is none of ours."""
 
     @abstractmethod
-    def allow(self, edited: dict[str, Any] | None) -> HookReply:
-        """Return the answer that lets a call pass, with these arguments if a person has changed them."""
+    def allow(self, changed: dict[str, Any] | None, note: str | None = None) -> HookReply:
+        """Return the answer that lets a call pass, with these arguments if they are not the agent's own.
+
+        `note` is for the model, of an agent that has a place for it.
+        """
 
     @abstractmethod
     def deny(self, words: str) -> HookReply:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -36,14 +37,15 @@ class HookProcess:
         """Write an answer and end. Only the first answer of a process is written."""
         if not self._lock.acquire(blocking=False):
             threading.Event().wait()  # another thread is writing its answer, and ends the process
-        code = reply.code
+        code, words = reply.code, reply.words
         try:
-            sys.stderr.flush()
-            if reply.words:
-                os.write(2, f"{reply.words}\n".encode(errors="replace"))
             _write(self._out, reply.out)
-        except OSError:
-            code = 2
+        except OSError as error:  # Codex takes exit code 2 for a no only if there are words with it
+            code, words = 2, words or f"Nothing is allowed: the answer could not be written ({error})."
+        with suppress(OSError):
+            sys.stderr.flush()
+            if words:
+                os.write(2, f"{words}\n".encode(errors="replace"))
         os._exit(code)
 
     def refuse(self, why: str) -> NoReturn:

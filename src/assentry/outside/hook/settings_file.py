@@ -61,6 +61,11 @@ def installed_events(text: str | None, dialect: HookDialect, path: Path) -> list
     return [event for event, groups in hooks.items() if any(_has_ours(group, dialect) for group in groups)]
 
 
+def turns_hooks_off(text: str | None, dialect: HookDialect, path: Path) -> bool:
+    """Return True if a settings file says that no hook is to run."""
+    return dialect.off_switch is not None and bool(_parsed(text, dialect, path).get(dialect.off_switch))
+
+
 def write_settings(path: Path, before: str | None, after: str) -> None:
     """Put a new text in the place of a settings file, unless somebody else has changed it since it was read."""
     real = Path(os.path.realpath(path))  # a link to a file that is kept elsewhere stays one
