@@ -19,7 +19,8 @@ from langgraph.types import Command, interrupt
 from assentry import Approve, Edit, Reject, Respond, SyncApprovals
 from assentry.errors import RunBusy, UsageError
 from assentry.outside.langchain import AskFirstMiddleware
-from assentry.outside.langgraph import run_graph
+from assentry.outside.langgraph import run_graph, stream_graph
+from assentry.outside.options import CallOptions
 from tests.outside.desk import KINDS, desk
 from tests.outside.langgraph_agents import CONFIG, GO, Refunds, agent, calls, results
 from tests.threads.chat_model import ScriptedChat
@@ -28,6 +29,35 @@ from tests.threads.chat_model import ScriptedChat
 def asking(refunds: Refunds, approvals: Any, *steps: Any, checkpointer: Any = None, **options: Any) -> Any:
     first = AskFirstMiddleware(approvals, **options)
     return agent(*steps, tools=[refunds.tool], middleware=[first], checkpointer=checkpointer)
+
+
+class SlowSaver(InMemorySaver):
+    """A saver that takes its time to write."""
+
+    async def aput(self, *given: Any) -> Any:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        return await super().aput(*given)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_call_is_asked_about_once_the_thread_has_it(streams: bool, tmp_path: Path) -> None:
+    refunds, saver = Refunds(), SlowSaver()
+    kept: list[list[str]] = []
+
+    def describe(tool: str, arguments: Any) -> CallOptions:
+        found = saver.get(CONFIG)
+        kept.append([each.type for each in found["channel_values"]["messages"]] if found else [])
+        return {}
+
+    async with desk("store", tmp_path) as at:
+        script = calls({"order": 7, "amount": 5}), "Done."
+        graph = asking(refunds, at.approvals, *script, checkpointer=saver, describe=describe)
+        if streams:
+            assert [each async for each in stream_graph(graph, GO, CONFIG, at.approvals)]
+        else:
+            await run_graph(graph, GO, CONFIG, at.approvals)
+    assert (refunds.paid, kept) == ([(7, 5)], [["human", "ai"]])
 
 
 @pytest.mark.parametrize("kind", KINDS)

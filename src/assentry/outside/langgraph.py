@@ -34,6 +34,9 @@ DescribeCall = Callable[[str, Mapping[str, Any]], CallOptions]
 """A function that adds to an ask about a tool and its arguments: reviewers, a preview, a deadline."""
 MOST_SAID = 8000
 """The most characters that are shown of what the agent says with its calls."""
+DURABILITY = "sync"
+"""A step is written before the next one begins. Else a killed process could leave a question whose call the thread does
+not have; the model would be asked again, and then a person about another call."""
 UNSEEN = "The graph went on. The thread's messages do not have the tool's own result."
 """The output that is reported for a call whose result is not in the thread's messages, as in a subgraph."""
 
@@ -63,13 +66,15 @@ async def run_graph(
         timeout: The seconds to wait for the decisions of one pause; None for as long as it takes.
         tools: Tools whose schemas edited arguments must fit.
         describe: A function of a tool's name and arguments that adds to an ask.
-        options: More options of `graph.ainvoke`.
+        options: More options of `graph.ainvoke`. Each step is written before the next one, unless `durability` says
+            something else.
     """
     drive = _GraphDrive(graph, config, approvals, timeout, tools, describe)
     state = await drive.begin(input)
     if state is not None and is_over(state):
         return state.values
     given = input if state is None else await drive.go_on(state)
+    options.setdefault("durability", DURABILITY)
     while True:
         result = await drive.entered(graph.ainvoke(given, config, **options))
         state = await drive.report()
@@ -95,6 +100,7 @@ async def stream_graph(
     if state is not None and is_over(state):
         return
     given = input if state is None else await drive.go_on(state)
+    options.setdefault("durability", DURABILITY)
     while True:
         try:
             async for chunk in graph.astream(given, config, **options):
