@@ -27,6 +27,10 @@ LONG = 1_000_000
 """The number of characters above which arguments that cannot run are shown only in part."""
 AS_IT_IS = "This call cannot run as it is: "
 """The beginning of the reason if a call can only be edited, answered or rejected."""
+IN_DOUBT = "{tool} was started, as attempt {attempt}, and how it ended is not known."
+"""The beginning of the reason of a question about a call whose outcome nobody knows."""
+SETTLE = "Respond with its result if it happened, approve to run it (again), reject to give it up."
+"""The end of that reason."""
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 """The verdicts that fit arguments that cannot run."""
 
@@ -209,12 +213,12 @@ def doubt_of(root: Run, path: tuple[str, ...], state: CallState, note: str, at: 
 
 def _doubt_in_words(state: CallState, note: str) -> str:
     """Return the text of the question: the known facts about the call, and the possible answers."""
-    parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
+    parts = [IN_DOUBT.format(tool=state.tool, attempt=state.attempt), note]
     parts += [
         f"Attempt {late.attempt} gave this, too late to count: {shortened(bytes(late.output).decode(), 200)}"
         for late in state.witnessed
     ]
-    parts.append("Respond with its result if it happened, approve to run it (again), reject to give it up.")
+    parts.append(SETTLE)
     return " ".join(part for part in parts if part)
 
 

@@ -13,7 +13,7 @@ from ..core.facts import COPIED_REPLY, GIVEN_REPLY, OUTSIDE_REPLY
 from ..core.transcript import NOTE, content_text, is_given
 from ..store.calls import FAILURE
 from ..store.record import Entry, Question, RunRecord
-from .headline import in_signature_order
+from .headline import in_signature_order, reason_in_words
 from .language import local_number, translate
 from .permissions import JournalView
 
@@ -412,7 +412,8 @@ def _replied(fact: FactJSON, tool: str) -> Words:
 def _asked(fact: FactJSON, tool: str) -> Words:
     kinds = {"input": translate("asks for input"), "doubt": translate("is in doubt")}
     text = kinds.get(str(fact.get("kind", "")), translate("waits for a person"))
-    why = fact.get("why") or translate("Every call needs approval.")
+    given = reason_in_words(str(fact.get("why") or ""), tool, str(fact.get("kind", "")), translate)
+    why = given or translate("Every call needs approval.")
     return "wait", tool, text, f"{why} · {translate('digest {digest}', digest=str(fact.get('digest'))[:8] + '…')}"
 
 

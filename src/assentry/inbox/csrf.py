@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from ..errors import Forbidden
 from .identity import Identity
+from .language import translate
 
 SAFE = ("GET", "HEAD")
 """The methods that change nothing."""
@@ -35,8 +36,10 @@ async def check_csrf(request: Request, identity: Identity, *, forms: bool = True
         given = field if isinstance(field, str) else None
     if given is None or not hmac.compare_digest(given.encode(errors="replace"), identity.csrf.encode()):
         raise Forbidden(
-            "This request did not come from a page of this inbox, or the page is from before you signed in. Load the "
-            "page again."
+            translate(
+                "This request did not come from a page of this inbox, or the page is from before you signed in. "
+                "Load the page again."
+            )
         )
 
 

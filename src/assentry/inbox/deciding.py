@@ -17,7 +17,7 @@ from ..core.digest import BadJSON, canonical, parse, parse_object
 from ..errors import AssentryError, Forbidden, InvalidArguments, InvalidDecision, NotFound, UnreadableState
 from ..store.record import Question
 from . import api
-from .bounds import is_too_long, refusal_of
+from .bounds import MOST_READ, is_too_long
 from .difference import ChangedLine
 from .edit_preview import EditEffect, effect_of_edit, pending_effect, proposed_effect
 from .forms import ABSENT, Field, SchemaForm, apply_button, in_author_order, problem_at_field
@@ -25,7 +25,7 @@ from .grant_steps import ALL_RUNS, grant_context, standing_terms_in, terms_of
 from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
 from .json_values import TooLong, WrittenNumber, read_json, write_json
-from .language import translate
+from .language import local_number, translate
 from .looking import looked_for, opened_at
 from .page_parts import (
     PageContext,
@@ -173,7 +173,7 @@ def _count(before: str, value: Any) -> int:
 async def _check_arguments(pages: PageContext, question: Question, text: str) -> tuple[str, str, dict[str, Any] | None]:
     """Return why arguments do not fit, or "", the tool's own reason, and the arguments that would run, if known."""
     if is_too_long(text):
-        return refusal_of("This edit"), "", None
+        return _too_long(), "", None
     try:
         args = parse_object(text)
         kept = await pages.store.definition(question.definition) if question.definition is not None else None
@@ -296,7 +296,10 @@ async def _step(
     if whole.verdict is not None or (context["expired"] and step != "reject"):
         return await whole_page(pages, request, who, whole, context, status=409 if sent is not None else 200)
     if NEEDS[step] not in whole.allowed:
-        raise InvalidDecision(f"This question cannot be answered like that; it allows: {', '.join(whole.allowed)}.")
+        allowed = ", ".join(whole.allowed)
+        raise InvalidDecision(
+            translate("This question cannot be answered like that; it allows: {allowed}.", allowed=allowed)
+        )
     context |= {"step": step, "sent": sent or {}, "problem": problem, "section": "questions"}
     context["opened"] = opened_at({**request.query_params, **(sent or {})}, pages.now())
     if (sent or {}).get("do") not in ("live", "preview"):
@@ -357,11 +360,19 @@ async def _respond(pages: PageContext, request: Request, who: Identity, id: str,
 
 def _outcome(text: str) -> Any:
     if is_too_long(text):
-        raise InvalidDecision(refusal_of("This answer"))
+        raise InvalidDecision(_too_long())
     try:
         return parse(text)
     except BadJSON as error:
-        raise InvalidDecision(f"This answer is not JSON: {error}.") from None
+        raise InvalidDecision(translate("This answer is not JSON: {problem}.", problem=error)) from None
+
+
+def _too_long() -> str:
+    """Return the words that refuse JSON text of a form that is too long."""
+    return translate(
+        "This has more than {n} values, and the inbox reads no more. A long text is one value.",
+        n=local_number(MOST_READ),
+    )
 
 
 def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | None]:
@@ -375,9 +386,9 @@ def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | No
             return Reject(sent.get("message", "").strip().replace("\r\n", "\n") or None), None
         case "edit":
             if is_too_long(sent.get("json", "")):
-                raise InvalidArguments(refusal_of("This edit"))
+                raise InvalidArguments(_too_long())
             try:
                 return Edit(parse_object(sent.get("json", "")), note=note), None
             except BadJSON as error:
-                raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
+                raise InvalidArguments(translate("These arguments are not JSON: {problem}.", problem=error)) from None
     raise InvalidDecision("This form says neither approve, edit, reject nor answer.")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..approval.question import AS_IT_IS, IN_DOUBT, SETTLE, every_call
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core.digest import BadJSON, canonical, digest, parse_object
 from ..definitions.preview import split_lines
@@ -33,6 +34,12 @@ LONGEST_VALUE = 40
 """The most characters of a text in a sentence."""
 EDITED = "Proposed, then edited: "
 """The words before a proposal's sentence once something else was approved in its place."""
+_DOUBT = re.compile(
+    re.escape(IN_DOUBT).replace(r"\{tool\}", "(?P<tool>.+?)").replace(r"\{attempt\}", "(?P<attempt>[0-9]+)")
+    + f" (?P<note>.*){re.escape(SETTLE)}",
+    re.DOTALL,
+)
+"""The reason of a question about a call whose outcome nobody knows."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}\Z")
 _LIKE_TWO = "\u00a8\u02ba\u02dd\u02ee\u02f5\u02f6\u05f4\u201c-\u201f\u2033\u2036\u275d\u275e\u301d-\u301f\uff02"
 _LIKE_ONE = "'`\u00b4\u02b9\u02bc\u2018-\u201b\u2032\uff07"
@@ -101,6 +108,33 @@ def sentence_of(question: Question, translate: Translate = in_english) -> str:
     """
     words = _question_in_words(question, translate)
     return translate("Proposed, then edited: {sentence}", sentence=words) if question.verdict == "edit" else words
+
+
+def reason_of(question: Question, translate: Translate = in_english) -> str:
+    """Return why a question is asked, in one or some sentences."""
+    return reason_in_words(question.reason, question.tool, question.kind, translate)
+
+
+def reason_in_words(reason: str, tool: str, kind: str, translate: Translate = in_english) -> str:
+    """Return the reason of a question. The sentences of Assentry itself are translated, what others wrote is not."""
+    if reason == every_call(tool):
+        return translate("Every call of {tool} needs approval.", tool=tool)
+    if kind == "input" and reason == f"{tool} asks.":
+        return translate("{tool} asks.", tool=tool)
+    doubt = _DOUBT.fullmatch(reason) if kind == "doubt" else None
+    if doubt is not None and doubt["tool"] == tool:
+        said = (
+            translate(
+                "{tool} was started, as attempt {attempt}, and how it ended is not known.",
+                tool=tool,
+                attempt=doubt["attempt"],
+            ),
+            doubt["note"].strip(),
+            translate("Respond with its result if it happened, approve to run it (again), reject to give it up."),
+        )
+        return " ".join(part for part in said if part)
+    before, found, problem = reason.partition(AS_IT_IS)
+    return before + translate("This call cannot run as it is: {problem}", problem=problem) if found else reason
 
 
 def _question_in_words(question: Question, translate: Translate) -> str:

@@ -158,7 +158,7 @@ def size_of(text: str) -> str:
     """Return the size of a text in words: "5.0 MB"."""
     count = len(text.encode(errors="surrogatepass"))
     if count < 1000:
-        return f"{count} bytes"
+        return translate("{n} bytes", n=count)
     return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import TooManyAttempts
+from .language import translate, translate_count
 
 MOST_KEYS = 10_000
 """The most keys that a limit remembers; the one that was used longest ago is forgotten first."""
@@ -26,9 +27,8 @@ class Limit:
         self._times[key] = times  # a dictionary is in the order of its insertions, so this key is the newest now
         if len(times) >= self._most:
             wait = max(1, math.ceil(times[0] + self._seconds - now))
-            raise TooManyAttempts(
-                f"There were too many attempts to sign in. Try again in {_words(wait)}.", retry_after=wait
-            )
+            said = translate("There were too many attempts to sign in. Try again in {time}.", time=_words(wait))
+            raise TooManyAttempts(said, retry_after=wait)
         times.append(now)
         if len(self._times) > MOST_KEYS:
             del self._times[next(iter(self._times))]
@@ -62,6 +62,5 @@ class Memory:
 
 def _words(seconds: int) -> str:
     if seconds < 60:
-        return f"{seconds} {'second' if seconds == 1 else 'seconds'}"
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} {'minute' if minutes == 1 else 'minutes'}"
+        return translate_count("{n} second", "{n} seconds", seconds)
+    return translate_count("{n} minute", "{n} minutes", math.ceil(seconds / 60))

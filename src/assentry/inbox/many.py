@@ -18,7 +18,7 @@ from ..definitions.preview import Sentence
 from ..errors import AssentryError, InvalidDecision, NotFound, StoreFailed, UnreadableState, Upstream
 from ..store.record import Question
 from .bounds import is_too_long
-from .headline import in_signature_order, order_of
+from .headline import Translate, in_english, in_signature_order, order_of, reason_of
 
 MOST_AT_ONCE = 100
 """The most questions that are decided at once."""
@@ -92,12 +92,13 @@ def check_together(found: Iterable[Read]) -> None:
         )
 
 
-def cautions_of(question: Question) -> list[str]:
+def cautions_of(question: Question, translate: Translate = in_english) -> list[str]:
     """Return the reasons to look twice before approving: a high risk, a preview that failed, and its warnings."""
     preview = question.preview
-    found = ["This call is marked as high risk."] if question.risk == "high" else []
+    found = [translate("This call is marked as high risk.")] if question.risk == "high" else []
     if preview is not None:
-        found += [f"The preview failed: {preview.failed}"] if preview.failed is not None else []
+        failed = preview.failed
+        found += [translate("The preview failed: {why}", why=failed)] if failed is not None else []
         found += [each.text for each in preview.blocks if isinstance(each, Sentence) and each.warning]
     return found
 
@@ -186,8 +187,8 @@ UNREADABLE = "arguments"
 """The name of the only column if the arguments of a question cannot be told apart."""
 
 
-def table_of(questions: Sequence[Question]) -> ArgumentTable:
-    """Return the table of questions about one tool."""
+def table_of(questions: Sequence[Question], translate: Translate = in_english) -> ArgumentTable:
+    """Return the table of questions about one tool. A page gives the function that translates its texts."""
     given = [arguments_of(each) for each in questions]
     if any(each is None for each in given):
         given = [{UNREADABLE: each.arguments} for each in questions]
@@ -198,10 +199,12 @@ def table_of(questions: Sequence[Question]) -> ArgumentTable:
     columns = [name for name in names if name not in same]
     odd = {name: _odd(texts[name]) for name in columns}
     rows = [
-        TableRow(each, cautions_of(each), [ArgumentCell(name, texts[name][n], odd[name][n]) for name in columns])
+        TableRow(
+            each, cautions_of(each, translate), [ArgumentCell(name, texts[name][n], odd[name][n]) for name in columns]
+        )
         for n, each in enumerate(questions)
     ]
-    agents, reasons = {each.agent for each in questions}, {each.reason for each in questions}
+    agents, reasons = {each.agent for each in questions}, {reason_of(each, translate) for each in questions}
     agent = agents.pop() if len(agents) == 1 else None
     return ArgumentTable(rows, same, columns, agent, reasons.pop() if len(reasons) == 1 else None)
 

@@ -113,7 +113,7 @@ async def _table(
         section="questions",
         waiting=await pages.waiting(),
         chosen=chosen,
-        table=table_of(shown) if shown else None,
+        table=table_of(shown, translate) if shown else None,
         sentences={each.id: headline_of(each) for each in shown},
         deadlines={each.id: deadline_tag(each, now) for each in shown},
         others={each.id: pages.presence.others(each.id, who.name) for each in shown},

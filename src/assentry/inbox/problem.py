@@ -26,12 +26,11 @@ from ..errors import (
 )
 from ..store.damage import damage_of
 from ..store.record import Question
+from .language import translate
 
 log = logging.getLogger("assentry")
 
 MEDIA_TYPE = "application/problem+json"
-FAILED = "Something went wrong here, and it is not known whether anything changed. Look again before you try again."
-UNWRITTEN = "Nothing was changed. Try again later."
 LONGEST_DETAIL = 2000
 """The most characters of a detail."""
 
@@ -87,7 +86,11 @@ def http_status_of(error: AssentryError) -> int:
 
 def known_of(error: Exception) -> str:
     """Return what is known of a request that an error of the server ended."""
-    return UNWRITTEN if isinstance(error, StoreFailed) and not error.unknown else FAILED
+    if isinstance(error, StoreFailed) and not error.unknown:
+        return translate("Nothing was changed. Try again later.")
+    return translate(
+        "Something went wrong here, and it is not known whether anything changed. Look again before you try again."
+    )
 
 
 def problem_of(error: Exception, request: Request) -> Problem:
@@ -105,7 +108,7 @@ def problem_of(error: Exception, request: Request) -> Problem:
         _note_damage(error, request)
     if not isinstance(error, AssentryError):
         log.error("A request failed", exc_info=error)
-        return _make_problem("about:blank", "Internal Server Error", 500, FAILED, instance)
+        return _make_problem("about:blank", "Internal Server Error", 500, known_of(error), instance)
     status, title = http_status_of(error), (type(error).__doc__ or "").split("\n", 1)[0]
     if status >= 500:
         log.error("A request failed: %s", error, exc_info=error)

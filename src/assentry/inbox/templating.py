@@ -21,6 +21,7 @@ from ..store.damage import DamageNotes
 from .csrf import SAFE
 from .escaping import has_many_marks, hidden_characters, shown_name, spell_out_hidden
 from .folding import folded_changes, folded_commands, folded_diff, folded_text
+from .headline import reason_of
 from .identity import Identity
 from .json_values import box, read_or_text, shown_arguments, shown_cell, shown_json, shown_number
 from .language import LANGUAGES, choose_language, local_number, locale, script_texts, translate, translate_count
@@ -144,6 +145,7 @@ def environment() -> Environment:
         "folded_changes": folded_changes,
         "held": hidden_names,
         "warnings_first": warnings_first,
+        "why": lambda question: reason_of(question, translate),
     }
     return made
 
