@@ -86,6 +86,23 @@ def test_a_table_fits_the_terminal(made: dict[str, Question], words: tuple[str, 
     assert "(UTC)" not in text and (" ago" in text or "now" in text)
 
 
+def test_a_terminal_that_is_too_narrow_for_columns_gets_lines(made: dict[str, Question]) -> None:
+    text = COLOUR.sub("", screen("questions", columns=40))
+    assert max(map(len, text.splitlines())) <= 40
+    assert re.search(rf"^QUESTION +{made['execute_sql'].id[:8]}\w+ *\n^TOOL +execute_sql *$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", [("statistics",), ("audit", "decisions")])
+def test_decisions_and_their_figures_fit_the_terminal(made: dict[str, Question], cli: Cli, words: Any) -> None:
+    order = made["place_order"]
+    assert cli("reject", order.id, "--digest", order.digest, "--by", "ann", "--message", "No. " * 40)[0] == 0
+    text = COLOUR.sub("", screen(*words, columns=80))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "place_order" in text and "ann" in text
+    wide = cli(*words)[1]
+    assert ("HALF WITHIN" in wide and "ANSWERED" in wide) or "DECIDED (UTC)" in wide
+
+
 def test_a_terminal_without_colours_gets_none(made: dict[str, Question]) -> None:
     assert "\x1b" not in screen("questions", NO_COLOR="1", TERM="dumb")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", screen("questions", NO_COLOR="1"))

@@ -16,9 +16,29 @@ from ..store.open import open_store
 from ..store.statistics import Figures, Statistics
 from .database import writing
 from .source import server, source
+from .table import Column, print_table
 from .write import put, put_json, put_table, say, spelled_name, when
 
-HEAD = ("DECIDED", "APPROVED", "EDITED", "ANSWERED", "REJECTED", "HALF WITHIN", "90 % WITHIN", "LONGEST", "UNDER 2 S")
+FIGURES = (
+    Column("", "text"),
+    Column("DECIDED"),
+    Column("APPROVED"),
+    Column("EDITED"),
+    Column("ANSWERED", least=100),
+    Column("REJECTED"),
+    Column("HALF WITHIN", brief="HALF"),
+    Column("90 % WITHIN", brief="90 %"),
+    Column("LONGEST", least=100),
+    Column("UNDER 2 S", brief="< 2 S"),
+)
+DECISIONS = (
+    Column("DECIDED (UTC)"),  # in full for people too: --since takes it
+    Column("BY", "text"),
+    Column("VERDICT"),
+    Column("TOOL"),
+    Column("WHAT", "text"),
+    Column("WHY", "text"),
+)
 LONGEST = 60
 """The most characters of a sentence or a reason in a table."""
 
@@ -44,9 +64,9 @@ def _print(found: Statistics) -> None:
         f"{when(found.since)} to {when(found.until)} (UTC): {found.asked:,} asked, {found.waiting:,} waiting at the end"
     )
     put()
-    put_table([("", *HEAD), ("all", *_figures(found.total)), *_rows("by tool:", found.tools)])
+    print_table(FIGURES, [("all", *_figures(found.total)), *_rows("by tool:", found.tools)])
     put()
-    put_table([("", *HEAD), *_rows("by person:", found.people), *_rows("without a person:", found.others)])
+    print_table(FIGURES, [*_rows("by person:", found.people), *_rows("without a person:", found.others)])
     put()
     bars = [(_bar(found, n), f"{bar.count:,}", _line(bar.count, max(each.count for each in found.waits)))
             for n, bar in enumerate(found.waits)]  # fmt: skip
@@ -60,7 +80,10 @@ def _print(found: Statistics) -> None:
 def _rows(name: str, figures: Sequence[Figures]) -> list[tuple[str, ...]]:
     if not figures:
         return []
-    return [(name, *[""] * len(HEAD)), *((f"  {spelled_name(each.name)}", *_figures(each)) for each in figures)]
+    return [
+        (name, *[""] * (len(FIGURES) - 1)),
+        *((f"  {spelled_name(each.name)}", *_figures(each)) for each in figures),
+    ]
 
 
 def _figures(each: Figures) -> tuple[str, ...]:
@@ -102,14 +125,14 @@ async def print_decisions(options: Namespace) -> int:
     }  # fmt: skip
     if options.format != "table":
         return await _export(options, filters)
-    rows: list[tuple[str, ...]] = [("DECIDED (UTC)", "BY", "VERDICT", "TOOL", "WHAT", "WHY")]
+    rows: list[tuple[str, ...]] = []
     async with _exported(options, "jsonl", filters) as lines:
         async for line in lines:
-            if len(rows) > options.limit:
+            if len(rows) == options.limit:
                 say("There are more: give --since the time of the last one, or another --limit.")
                 break
             rows.append(_row(line))
-    put_table(rows)
+    print_table(DECISIONS, rows)
     return 0
 
 

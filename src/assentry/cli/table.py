@@ -21,6 +21,8 @@ STYLES = {
     "asked": "yellow", "approved": "green", "rejected": "red", "returned": "green", "raised": "red", "high": "red",
 }  # fmt: skip
 """The colours of words that stand alone in a cell."""
+LEAST_TEXT = 12
+"""The narrowest column in which a text is wrapped."""
 STYLES_OF_KINDS = {"id": "bold", "time": "dim", "text": ""}
 
 
@@ -104,7 +106,6 @@ def _plain(cell: Cell) -> str:
 
 def _put_fitted(console: Any, columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> None:
     """Print a table that is as wide as the terminal. Nothing in a cell is markup."""
-    from rich.table import Table
     from rich.text import Text
 
     now = time.time()
@@ -113,10 +114,7 @@ def _put_fitted(console: Any, columns: Sequence[Column], lines: Sequence[Sequenc
         short_ids([str(line[place]) for line in lines]) if column.kind == "id" else {}
         for place, column in enumerate(columns)
     ]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place in kept:
-        column = columns[place]
-        table.add_column(Text(column.brief or column.head), no_wrap=column.kind != "text", overflow="fold")
+    rows = []
     for line in lines:
         cells = []
         for place in kept:
@@ -124,8 +122,53 @@ def _put_fitted(console: Any, columns: Sequence[Column], lines: Sequence[Sequenc
             text = _in_people_words(cell, now) if isinstance(cell, TimeCell) else short[place].get(cell, cell)
             style = STYLES.get(text, "") if kind == "word" else STYLES_OF_KINDS[kind]
             cells.append(Text(spell_out(text), style=style))
-        table.add_row(*cells)
+        rows.append(cells)
+    shown = [columns[place] for place in kept]
+    if console.width < _least_width(shown, rows):
+        _put_records(console, shown, rows)
+    else:
+        _put_rows(console, shown, rows)
+
+
+def _least_width(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> int:
+    """Return the width of the narrowest terminal in which the rows of a table can be read."""
+    least = 2 * (len(columns) - 1)
+    for place, column in enumerate(columns):
+        width: int = max([_head(column).cell_len, *(row[place].cell_len for row in rows)])
+        least += min(width, LEAST_TEXT) if column.kind == "text" else width
+    return least
+
+
+def _head(column: Column) -> Any:
+    from rich.text import Text
+
+    return Text(column.brief or column.head)
+
+
+def _put_rows(console: Any, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(_head(column), no_wrap=column.kind != "text", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
+
+
+def _put_records(console: Any, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+    """Print each row as lines, one for each cell that is not empty: the terminal is too narrow for columns."""
+    from rich.table import Table
+
+    for row in rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(style="dim", overflow="fold")
+        table.add_column(overflow="fold")
+        for column, cell in zip(columns, row, strict=True):
+            if cell.plain:
+                table.add_row(_head(column), cell)
+        console.print(table)
+        console.print()
 
 
 def _in_people_words(moment: TimeCell, now: float) -> str:
