@@ -9,7 +9,6 @@ from assentry import Approve, Runner
 from assentry.core import facts as f
 from assentry.errors import AgentStopped, InvalidDecision, InvalidInput, UsageError
 from assentry.store import Lease, MemoryStore, Store
-from assentry.store.record import MOST
 from assentry.testing import FakeClock, ScriptedModel, call
 from assentry.testing.store_checks.draft import SEND, RunDraft
 from assentry.threads import InMemorySaver, create_agent
