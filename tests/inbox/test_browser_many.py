@@ -12,9 +12,9 @@ from playwright.sync_api import Page, expect
 from assentry import Reject
 from assentry.store.record import Question
 from tests.inbox.batch import ask_credits, make_credit, table_address
-from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, drawn, live, picture, until
+from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, drawn, live, patient_desk, picture, stop_time, until
 
-__all__ = ["cheap_hashes", "chromium", "desk"]  # fixtures
+__all__ = ["cheap_hashes", "chromium", "desk", "patient_desk"]  # fixtures
 
 AMOUNTS = (89.90, 24.50, 120.00, 149.00, 61.20)
 CASE = "The parcel came back."
@@ -148,6 +148,68 @@ def test_a_range_of_rows_is_taken_out_of_the_table(desk: Desk) -> None:
     page.get_by_role("button", name="Reject the ticked").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("1 question was rejected")
     assert ends(desk, asked) == [None, None, "reject", None, None]
+
+
+def test_a_decision_on_many_can_be_undone_and_is_then_never_sent(patient_desk: Desk) -> None:
+    desk, asked = patient_desk, ask(patient_desk, *AMOUNTS)
+    page = desk.browser()
+    page.goto(desk.url + table_address(*asked))
+    live(page)
+    page.clock.install()
+    page.locator(".compare .tick input").nth(0).uncheck()
+    page.get_by_role("button", name="Approve the ticked").click()
+    expect(page.locator(".held")).to_contain_text("Approved")
+    expect(page.locator(".compare .tick input").nth(0)).not_to_be_checked()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".held")).to_have_count(0)
+    expect(page.locator("#toast")).to_have_text("Undone. Nothing was sent.")
+    page.clock.run_for(60_000)
+    assert ends(desk, asked) == [None] * 5
+    page.get_by_role("button", name="Reject the ticked").click()
+    expect(page.locator(".held")).to_contain_text("Rejected")
+    page.clock.run_for(5_100)
+    expect(page.get_by_role("heading", level=1)).to_have_text("All 4 questions were rejected")
+    assert ends(desk, asked) == [None, *["reject"] * 4]
+
+
+def test_a_second_press_sends_a_held_decision_on_many_and_says_what_became_of_each(patient_desk: Desk) -> None:
+    desk, asked = patient_desk, ask(patient_desk, *AMOUNTS[:2])
+    page = desk.browser()
+    page.goto(desk.url + table_address(*asked))
+    live(page)
+    page.clock.install()
+    page.get_by_role("button", name="Approve the ticked").click()
+    expect(page.locator(".held")).to_be_visible()
+    desk.do(desk.store.decide(asked[0].id, Reject("no"), by="otto", digest=asked[0].digest))
+    page.clock.run_for(500)
+    page.get_by_role("button", name="Send now").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 of 2 decided")
+    assert ends(desk, asked) == ["reject", "approve"]
+
+
+def test_a_held_decision_on_many_is_sent_when_the_page_is_left(patient_desk: Desk) -> None:
+    desk, asked = patient_desk, ask(patient_desk, *AMOUNTS[:2])
+    page = desk.browser()
+    page.goto(desk.url + table_address(*asked))
+    live(page)
+    page.get_by_role("button", name="Approve the ticked").click()
+    expect(page.locator(".held")).to_be_visible()
+    page.goto(f"{desk.url}/questions")
+    until(page, lambda: ends(desk, asked) == ["approve"] * 2)
+
+
+def test_a_decision_on_many_is_sent_at_once_just_before_a_deadline_of_one(patient_desk: Desk) -> None:
+    desk, tool = patient_desk, make_credit(deadline=3600)
+    asked = ask(desk, 10, 20, tool=tool)
+    page = desk.browser()
+    page.clock.install()
+    assert asked[0].until is not None
+    desk.clock.stopped_at = asked[0].until / 1000 - 8  # by the server's clock; the browser's says more
+    page.goto(desk.url + table_address(*asked))
+    live(page)
+    stop_time(page)
+    page.get_by_role("button", name="Approve the ticked").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("All 2 questions were approved")
 
 
 def test_no_single_key_decides_on_many(desk: Desk) -> None:

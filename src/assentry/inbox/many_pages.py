@@ -123,6 +123,7 @@ async def _table(
         problem=problem,
         now=now,
         opened=opened_at({**given}, now),
+        undo=request.app.state.undo,
         address=lambda ids: _address(request, ids),
     )
 

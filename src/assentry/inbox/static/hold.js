@@ -1,6 +1,6 @@
 // A decision that can still be undone: the page holds the form back for some seconds, and then sends it exactly once.
 // Nothing is recorded before. It is sent when the time is over, by a second press, or when the page is left.
-import { $, say, t, tell, timeLeft } from "./page.js";
+import { $, firstDeadline, say, t, tell } from "./page.js";
 
 const SECONDS = Number(document.body.dataset.undo || 0);
 const MOST = 60000; // bytes that a browser still sends when a page is left
@@ -10,7 +10,8 @@ let held = null; // { form, action, fields, since, timer, bar, state: "held" | "
 /** Return true while a decision is held or on its way. */
 export const isHeld = () => held !== null;
 
-const decides = (form) => /\/questions\/[^/]+\/(decision|respond)$/.test(new URL(form.action).pathname);
+const decides = (form) => /\/questions\/([^/]+\/(decision|respond)|many)$/.test(new URL(form.action).pathname);
+const isOfMany = (form) => form.id === "decide"; // the answer is a page of its own, which says what became of each
 
 const said = (fields) => {
   const type = fields.get("type");
@@ -22,7 +23,7 @@ const said = (fields) => {
 /** Hold the decision of a form. Returns false if it must be sent at once. */
 const hold = (form, submitter) => {
   const fields = new URLSearchParams(new FormData(form, submitter));
-  if (!SECONDS || String(fields).length > MOST || timeLeft() < SECONDS * 1000 + 5000) return false;
+  if (!SECONDS || String(fields).length > MOST || firstDeadline() < SECONDS * 1000 + 5000) return false;
   const bar = document.createElement("div");
   bar.className = "held";
   bar.innerHTML = "<p role=\"status\"><strong></strong> <span></span></p><button type=\"button\" class=\"undo\"></button><button type=\"button\" class=\"now\"></button>";
@@ -54,7 +55,8 @@ const count = () => {
 };
 
 // What is held is what was sent: nothing is typed meanwhile, nor into the form from which an edit was made.
-const freeze = (still) => { for (const each of [held.form, $("[data-live-form]")]) if (each) each.inert = still; };
+// Of a form with its own buttons, the part without them: Undo is among these.
+const freeze = (still) => { for (const each of [isOfMany(held.form) ? $(".body", held.form) : held.form, $("[data-live-form]")]) if (each) each.inert = still; };
 
 const release = () => {
   clearTimeout(held.timer);
@@ -96,6 +98,7 @@ const send = async (then = null) => {
   held.state = "sending";
   $("span", held.bar).textContent = t("Sending…");
   $(".undo", held.bar).hidden = $(".now", held.bar).hidden = true;
+  if (isOfMany(held.form)) { held.state = "over"; submitHeld(); return; }
   let answer;
   try {
     answer = await fetch(held.action, { method: "POST", body: body(), keepalive: true });
@@ -116,7 +119,12 @@ const send = async (then = null) => {
     else location.assign(to);
     return;
   }
-  const again = document.createElement("form"); // nothing was recorded: the same form again shows why
+  submitHeld(); // nothing was recorded: the same form again shows why
+};
+
+/** Send what is held as a form, and go to the page that answers it. */
+const submitHeld = () => {
+  const again = document.createElement("form");
   again.method = "post";
   again.action = held.action;
   for (const [name, value] of body()) {
@@ -141,7 +149,7 @@ addEventListener("submit", (event) => {
     else sendNow();
     return;
   }
-  if (!form.matches("[data-send]") || !decides(form) || (event.submitter?.name === "do" && event.submitter.value !== "send")) return;
+  if (!(form.matches("[data-send]") || isOfMany(form)) || !decides(form) || (event.submitter?.name === "do" && event.submitter.value !== "send")) return;
   if (form.dataset.sent || !hold(form, event.submitter)) return;
   event.preventDefault();
   event.stopImmediatePropagation();

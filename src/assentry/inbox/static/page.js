@@ -7,10 +7,13 @@ const texts = JSON.parse(document.body.dataset.texts || "{}");
 /** Return a text in the reader's language, with values in the place of names: t("{n} left", { n: 3 }). */
 export const t = (text, values = {}) => (texts[text] || text).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? values[name] : whole));
 
-const asked = $("[data-deadline]"), ahead = asked ? Number(asked.dataset.now) - Date.now() : 0; // of the server's clock
+const asked = $("[data-deadline]"), clock = $("[data-now]"), ahead = clock ? Number(clock.dataset.now) - Date.now() : 0; // of the server's clock
 
 /** Return the milliseconds until the question's deadline; infinitely many if it has none, or its end changes nothing. */
 export const timeLeft = () => (asked ? Number(asked.dataset.deadline) - Date.now() - ahead : Infinity);
+
+/** Return the milliseconds until the first deadline of the questions that this page decides on. */
+export const firstDeadline = () => Math.min(timeLeft(), ...$$(".compare [data-until]").map((each) => Number(each.dataset.until) - Date.now() - ahead));
 
 /** Have a screen reader say something. */
 export const say = (words) => { $("#said").textContent = words; };
