@@ -64,6 +64,13 @@ def test_a_rule_is_about_those_whom_it_names(other: dict[str, Any]) -> None:
     assert found(args={"amount": 1}, **other) == "large"
 
 
+def test_a_rule_that_names_definitions_is_about_no_other() -> None:
+    text = '[[rule]]\nname = "known"\nverdict = "allow"\ndefinitions = ["v1", "v2"]'
+    rules = RuleFile.parse(text)
+    for definition, fits in (("v1", True), ("v2", True), ("v3", False), (None, False)):
+        assert (rules.rule_for("bot", "act", None, {}, "bot", definition) is not None) == fits
+
+
 def test_globs_do_not_ignore_case() -> None:
     assert found("PAY", {"amount": 1}) is None
 
@@ -152,6 +159,9 @@ def test_a_rule_says_why() -> None:
         ('[[rule]]\nname = "a"\nverdict = "allow"\n[[rule]]\nname = "a"\nverdict = "deny"', "rule 2"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\nwhere = {amount = {about = 5}}', "about"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\nwhere = {amount = 5}', "where"),
+        ('[[rule]]\nname = "a"\nverdict = "deny"\ndefinitions = ["v1"]', "definitions"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\ndefinitions = []', "definitions"),
+        ('[[rule]]\nname = "a"\nverdict = "allow"\ndefinitions = ["v1", ""]', "definitions"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {type = "thing"}', "no JSON schema"),
         ('[[rule]]\nname = "a"\nverdict = "allow"\nschema = {pattern = "^(?!x)"}', "looks around"),
         ('[[rule]]\nname = "a"\nverdict = "deny"\nschema = {unevaluatedProperties = false}', "unevaluated"),

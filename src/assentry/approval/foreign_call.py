@@ -277,7 +277,7 @@ async def judge_foreign_call(
     tool, text = tool_of_request(request, agent), _raw_arguments(request)
     args = read_arguments(tool, text)
     known = args.value if args.problem is None else None
-    rule = rules.rule_for(request.source, request.tool, request.server, known, caller)
+    rule = rules.rule_for(request.source, request.tool, request.server, known, caller, request.definition)
     tool = apply_rule(tool, rule)
     only_person = request.allowed is not None and "approve" not in request.allowed
     if only_person:  # it has no body that a rule or a grant could let run

@@ -47,6 +47,8 @@ class CallRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Patterns of shell commands, for a rule that allows: every part of the command line must fit one of them."""
     argument: str = "command"
     """The argument with the command line that `commands` is about."""
+    definitions: tuple[str, ...] | None = None
+    """The definitions of tools that a rule that allows knows, as programs say them: a changed tool is none of them."""
     reason: str | None = None
     """The reason, for the person who is asked, or for the program that is refused."""
     reviewers: tuple[str, ...] = ()
@@ -61,7 +63,13 @@ class CallRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.reason or f"The rule {self.name!r} {'forbids it' if self.verdict == 'deny' else 'asks a person'}."
 
     def fits(
-        self, source: str, tool: str, server: str | None, args: Mapping[str, Any] | None, caller: str = ""
+        self,
+        source: str,
+        tool: str,
+        server: str | None,
+        args: Mapping[str, Any] | None,
+        caller: str = "",
+        definition: str | None = None,
     ) -> bool:
         """Return True if the rule is about this call. `args` is None for arguments that cannot be read or run.
 
@@ -72,6 +80,8 @@ class CallRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not fnmatchcase(tool, self.tool):
             return False
         if self.server is not None and not fnmatchcase(server or "", self.server):
+            return False
+        if self.definitions is not None and definition not in self.definitions:
             return False
         if args is None:
             return self.verdict == "deny" or (self.where, self.schema, self.commands) == (None, None, None)
@@ -133,10 +143,17 @@ class RuleFile(Struct, frozen=True, forbid_unknown_fields=True):
         return made
 
     def rule_for(
-        self, source: str, tool: str, server: str | None, args: Mapping[str, Any] | None, caller: str = ""
+        self,
+        source: str,
+        tool: str,
+        server: str | None,
+        args: Mapping[str, Any] | None,
+        caller: str = "",
+        definition: str | None = None,
     ) -> CallRule | None:
         """Return the first rule that fits a call; None if none does, so that a person is asked."""
-        return next((rule for rule in self.rule if rule.fits(source, tool, server, args, caller)), None)
+        call = (source, tool, server, args, caller, definition)
+        return next((rule for rule in self.rule if rule.fits(*call)), None)
 
 
 def _check_rule(rule: CallRule, where: str, seen: set[str]) -> None:
@@ -156,6 +173,8 @@ def _check_rule(rule: CallRule, where: str, seen: set[str]) -> None:
             raise UsageError(f"{where} ({rule.name}): {field} fits nothing. Leave it out, and it fits everything.")
     if not all(name.removeprefix("group:").strip() for name in rule.reviewers):
         raise UsageError(f'{where} ({rule.name}): reviewers are names, and groups as "group:name".')
+    if rule.definitions is not None and (rule.verdict != "allow" or not all(rule.definitions or ("",))):
+        raise UsageError(f"{where} ({rule.name}): definitions are for a rule that allows: a list of texts, none empty.")
     _check_commands(rule, where)
     if rule.deadline is not None and not 0 < rule.deadline < 3e9:
         raise UsageError(f"{where} ({rule.name}): deadline is a number of seconds above 0, got {rule.deadline}.")

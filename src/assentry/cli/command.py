@@ -85,6 +85,8 @@ def _find_place(options: argparse.Namespace) -> None:
     if options.store and options.url:
         options.misused("give the store's URL once, in its place or with --store")
     options.url = options.url or options.store
+    if getattr(options, "definitions", False):
+        return  # nothing is asked
     takes_server = hasattr(options, "server")
     if takes_server and options.server and options.url:
         options.misused("give a store or a server, not both")
@@ -216,6 +218,8 @@ def _gateway(to: Any) -> None:
     made.add_argument("--name", help="the server's name, as people and rules see it; made from COMMAND or URL")
     ask_user = "offer the tool ask_user too, with which a model asks a person a question"
     made.add_argument("--ask-user", action="store_true", help=ask_user)
+    pins = "print the definitions of the server's tools for a rule that allows, and end"
+    made.add_argument("--definitions", action="store_true", help=pins)
     _base_url(made)
     wait = "how long a call waits for a person, before the client is told to call again (25s)"
     made.add_argument("--wait", type=duration, default=25.0, metavar="TIME", help=wait)

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from ..core.wording import install_hint
 from ..errors import UsageError
-from .write import say
+from .write import put, say, spelled_name
 
 TOKEN_OF_CLIENTS = "ASSENTRY_GATEWAY_TOKEN"
 
@@ -22,7 +22,7 @@ TOKEN_OF_CLIENTS = "ASSENTRY_GATEWAY_TOKEN"
 async def serve_gateway(options: Namespace) -> int:
     """Serve MCP clients until they have gone, or a signal comes."""
     try:
-        from ..outside.gateway.gateway import GatewaySettings, open_gateway
+        from ..outside.gateway.gateway import GatewaySettings, open_gateway, tool_definitions
         from ..outside.gateway.serving import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "assentry":
@@ -30,9 +30,9 @@ async def serve_gateway(options: Namespace) -> int:
         raise UsageError(f"The gateway needs the MCP SDK: {install_hint('mcp')}.") from None
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if options.verbose else logging.WARNING)
     listen = None if options.listen is None else _address(options.listen)
-    tokens = _tokens(options)
+    tokens = {} if options.definitions else _tokens(options)
     settings = GatewaySettings(
-        place=options.server or options.url,
+        place=options.server or options.url or "",
         source=options.source,
         clients=tuple(tokens),
         token=options.token,
@@ -47,6 +47,9 @@ async def serve_gateway(options: Namespace) -> int:
         inbox=(options.base_url or options.server or "").rstrip("/") or None,
         ask_user=options.ask_user,
     )
+    if options.definitions:
+        _print_definitions(await tool_definitions(settings))
+        return 0
     async with open_gateway(settings) as gateway:
         if listen is not None:
             host, port = listen
@@ -59,6 +62,14 @@ async def serve_gateway(options: Namespace) -> int:
         with suppress(asyncio.CancelledError):
             await serving
     return 0
+
+
+def _print_definitions(found: Mapping[str, str]) -> None:
+    """Print the definitions as lines of a rule in a rules file."""
+    put("definitions = [")
+    for name, mark in found.items():
+        put(f'    "{mark}",  # {spelled_name(name)}')
+    put("]")
 
 
 def _say_where(address: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -262,6 +264,25 @@ async def test_a_grant_does_not_let_a_changed_tool_pass(tmp_path: Path) -> None:
         seen.with_suffix(".changed").touch()  # the server says that it tells of changes, and does not
         assert state(await client.call_tool("act", {"what": "more"})) == "waiting"
     assert written(seen) == ["called it", "called more"]
+
+
+async def test_a_rule_that_names_definitions_does_not_let_a_changed_tool_pass(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    server = raw("changes", seen)
+    known = subprocess.run(  # noqa: ASYNC221 - nothing else is under way
+        [sys.executable, "-m", "assentry.cli", "gateway", "--definitions", "--name", "shop", "--", *server],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert re.fullmatch(r'definitions = \[\n    "[0-9a-f]{64}",  # act\n\]\n', known)
+    desk = Desk(tmp_path, f'[[rule]]\nname = "as it is"\nverdict = "allow"\n{known}')
+    async with desk.client(server, name="shop") as client:
+        assert text(await client.call_tool("act", {"what": "it"})) == "did it"
+    async with desk.client(server, name="another", wait=0) as client:
+        assert state(await client.call_tool("act", {"what": "it"})) == "waiting"
+    seen.with_suffix(".changed").touch()
+    async with desk.client(server, name="shop", wait=0) as client:
+        assert state(await client.call_tool("act", {"what": "it"})) == "waiting"
+    assert written(seen) == ["called it"]
 
 
 async def test_a_tool_that_is_gone_after_approval_does_not_run(tmp_path: Path) -> None:

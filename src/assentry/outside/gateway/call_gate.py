@@ -87,6 +87,11 @@ class BegunCall:
         return any([await client.is_there() for client in self.waiting])
 
 
+def definition_of(tool: MCPTool, identity: str) -> str:
+    """Return the mark of a tool's definition at a server: approvals, and rules with `definitions`, are bound to it."""
+    return digest({"tool": tool.fingerprint, "server": identity})
+
+
 class CallGate:
     """The gate in front of a server's tools.
 
@@ -159,7 +164,7 @@ class CallGate:
                 again=True,
                 schema=tool.params_json_schema,
                 description=tool.description,
-                definition=digest({"tool": tool.fingerprint, "server": self._identity}),
+                definition=definition_of(tool, self._identity),
                 server=self._upstream.name,
             )
             result = await self._result(call, asked, tool)
@@ -194,11 +199,11 @@ class CallGate:
             if status.state == "running" and status.id not in self._begun:
                 await self._wait_for_others(call, asked)
                 continue
-            approved = None if self._fits_any_definition(call, asked) else tool
-            if status.state == "approved" and approved is not None and not await self._is_unchanged(approved):
+            just_listed = not call.waited and asked.status.question is None and (status.by or "").startswith("rule:")
+            if status.state == "approved" and not just_listed and not await self._is_unchanged(tool):
                 return None
             try:
-                return await self._begin(call, asked, approved)
+                return await self._begin(call, asked, tool)
             except RunBusy:  # another gateway was faster
                 await asked.refresh()
 
@@ -250,10 +255,6 @@ class CallGate:
                 return
             await asyncio.sleep(POLL)
 
-    def _fits_any_definition(self, call: ClientCall, asked: AskedCall) -> bool:
-        """Return True if a rule lets the call pass, and nobody was asked: rules are about names and arguments."""
-        return not call.waited and asked.status.question is None and (asked.status.by or "").startswith("rule:")
-
     async def _is_unchanged(self, tool: MCPTool) -> bool:
         """Look at the tool's definition again."""
         now = await self._upstream.tool(tool.remote, fresh=True)
@@ -267,7 +268,7 @@ class CallGate:
             return answered_result(status, tool.listed.output_schema)
         return refused_result(status) if status.state == "rejected" else kept_result(status)
 
-    async def _begin(self, call: ClientCall, asked: AskedCall, approved: MCPTool | None) -> types.CallToolResult:
+    async def _begin(self, call: ClientCall, asked: AskedCall, approved: MCPTool) -> types.CallToolResult:
         """Run an approved call, or join it if it runs here, and return its result.
 
         It runs in a task of its own: a client that goes away in the middle ends nothing, and the result is kept for
@@ -294,7 +295,7 @@ class CallGate:
             task.exception()
 
     async def _run(
-        self, call: ClientCall, asked: AskedCall, begun: BegunCall, approved: MCPTool | None
+        self, call: ClientCall, asked: AskedCall, begun: BegunCall, approved: MCPTool
     ) -> types.CallToolResult:
         """Start a call, send it to the server, and report its outcome."""
         args = await asked.start()

@@ -16,7 +16,7 @@ from ...core.digest import digest
 from ...errors import UsageError
 from ...store.store import Store
 from ..approvals import Approvals
-from .call_gate import CallGate
+from .call_gate import CallGate, definition_of
 from .mcp_server import GatewayServer
 from .upstream import NotingHttp, NotingStdio, UpstreamServer
 
@@ -114,6 +114,12 @@ async def open_gateway(settings: GatewaySettings) -> AsyncIterator[GatewayServer
         gate = CallGate(approvals, upstream, identity=settings.identity, wait=settings.wait, inbox=settings.inbox)
         stack.push_async_callback(gate.close)
         yield GatewayServer(upstream, gate, source=settings.source, ask_user=settings.ask_user)
+
+
+async def tool_definitions(settings: GatewaySettings) -> dict[str, str]:
+    """Return the definition of each tool of the server by its name, as rules with `definitions` name them."""
+    async with UpstreamServer(_server(settings), settings.server_name, settings.timeout, settings.secrets) as upstream:
+        return {tool.remote: definition_of(tool, settings.identity) for tool in await upstream.tools()}
 
 
 def _server(settings: GatewaySettings) -> Callable[[Any], NotingStdio | NotingHttp]:

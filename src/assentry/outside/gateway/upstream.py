@@ -165,6 +165,12 @@ class UpstreamServer:
             await server.refresh(fresh=fresh or not says)
         return next((tool for tool in server.tools if tool.remote == name), None)
 
+    async def tools(self) -> list[MCPTool]:
+        """Return all tools as the server has them now."""
+        with self._masked():
+            await self._server.refresh(fresh=True)
+        return list(self._server.tools)
+
     async def request(self, request: Any, result: Any) -> Any:
         """Pass a request on, and return the server's answer."""
         with self._masked():
@@ -173,9 +179,7 @@ class UpstreamServer:
             except MCPServerFailed as error:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
-    async def call(
-        self, name: str, args: dict[str, Any], relay: Relay, *, approved: MCPTool | None = None
-    ) -> types.CallToolResult:
+    async def call(self, name: str, args: dict[str, Any], relay: Relay, *, approved: MCPTool) -> types.CallToolResult:
         """Call a tool, and return its result. Nothing goes with the call that nobody was shown, such as `_meta`.
 
         Raises `MCPError` if the server refuses the call, and `OutcomeUnknown` if nobody knows what became of it. A
@@ -185,7 +189,7 @@ class UpstreamServer:
             name: The tool's name at the server.
             args: The arguments.
             relay: The way back to the client.
-            approved: The tool as it was approved; None if a rule lets it pass however it is defined.
+            approved: The tool as it was approved, by a person, a grant or a rule.
         """
         with self._masked():
             for tries_left in (1, 0):
@@ -200,11 +204,11 @@ class UpstreamServer:
                         raise MCPServerFailed(f"{error} The call was not sent.") from error
         raise AssertionError("unreachable")
 
-    async def _checked_link(self, approved: MCPTool | None) -> ServerConnection:
+    async def _checked_link(self, approved: MCPTool) -> ServerConnection:
         """Return a connection in which the tool is as approved: a server that was started anew may have another."""
         for _ in range(CHECKS):
             link = await self.link()
-            if approved is None or not self._server.stale:
+            if not self._server.stale:
                 return link
             now = await self.tool(approved.remote, fresh=True)
             if now is None or now.fingerprint != approved.fingerprint:
