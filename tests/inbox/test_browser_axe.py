@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from assentry import Reject
 from assentry.inbox import templating
 from assentry.inbox.accounts import accounts_of
 from assentry.inbox.templating import environment
 from assentry.store import MemoryStore
-from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, drawn
-from tests.inbox.office import PASSWORD, ask_everything, ask_refund, make_app
+from tests.inbox.desk import Desk, _open_desk, cheap_hashes, chromium, desk, drawn
+from tests.inbox.office import PASSWORD, ask_everything, ask_order, ask_refund, make_app
 from tests.inbox.pages import ACTS, NOT_PAGES, PAGES
 from tests.inbox.support import routes_of
 
@@ -85,6 +86,37 @@ def test_every_page_passes_an_accessibility_audit(desk: Desk, screen: str, monke
     print(*wrong, sep="\n")
     assert not wrong
     assert whole_templates() - rendered == set()
+
+
+@pytest.fixture
+def slow_desk(chromium: Browser, tmp_path: Path, cheap_hashes: None) -> Iterator[Desk]:
+    """A desk where decisions can be undone for as long as an audit may take."""
+    yield from _open_desk(chromium, tmp_path, 60)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_what_the_script_shows_passes_an_accessibility_audit(slow_desk: Desk, screen: str) -> None:
+    slow_desk.clock.behind = 7200
+    late = slow_desk.do(ask_refund(slow_desk.store))
+    slow_desk.clock.behind = 0
+    order = slow_desk.do(ask_order(slow_desk.store))
+    page = slow_desk.browser(**SCREENS[screen])
+    slow_desk.see(page, late)
+    expect(page.get_by_text("this cannot be approved any more").first).to_be_visible()
+    assert findings(page) == ""
+    page.goto(f"{slow_desk.url}/questions")
+    page.locator(".tick input, input[name=id]").last.check(force=True)
+    expect(page.get_by_text("1 selected").first).to_be_visible()
+    assert findings(page) == ""
+    slow_desk.see(page, order)
+    expect(page.locator("#live")).not_to_have_attribute("hidden", "")  # a phone has no room for it
+    drawn(page)
+    page.locator("footer button[value=approve], footer .go").first.click()
+    expect(page.locator(".held .undo")).to_be_visible()
+    assert findings(page) == ""
+    page.locator(".held .undo").click()
+    expect(page.locator("#toast")).to_be_visible()
+    assert findings(page) == ""
 
 
 def test_nothing_is_squeezed_cut_or_out_of_sight(desk: Desk) -> None:
