@@ -86,6 +86,11 @@ def test_a_service_waits_for_others_and_may_take_its_time_to_end() -> None:
     assert int(stop.partition("=")[2]) > understood(words_of(UNITS[1])).drain
 
 
+def test_what_serves_comes_back_after_a_crash_and_the_upgrade_runs_once() -> None:
+    again = {name for name, each in services().items() if each.get("restart") == "unless-stopped"}
+    assert again == {"db", "inbox", "worker"}
+
+
 def test_the_inbox_of_the_image_believes_its_network_and_not_the_world() -> None:
     options = understood(shlex.split(services()["inbox"]["command"])[1:])
     assert (options.host, options.behind_proxy) == ("0.0.0.0", ["172.16.0.0/12"])
