@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain_core.messages import ToolMessage
-from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -21,7 +21,7 @@ from assentry.errors import RunBusy, UsageError
 from assentry.outside.langchain import AskFirstMiddleware
 from assentry.outside.langgraph import run_graph, stream_graph
 from assentry.outside.options import CallOptions
-from tests.outside.desk import KINDS, desk
+from tests.outside.desk import EDITED, KINDS, MASKED, desk
 from tests.outside.langgraph_agents import CONFIG, GO, Refunds, agent, calls, results
 from tests.threads.chat_model import ScriptedChat
 
@@ -70,17 +70,60 @@ async def test_each_call_is_asked_about_and_runs_as_it_was_approved(
         script = calls(*({"order": n, "amount": 50} for n in range(4))), "Done."
         graph = asking(refunds, at.approvals, *script, timeout=timeout)
         run = asyncio.create_task(run_graph(graph, GO, CONFIG, at.approvals))
-        asked = await at.decide(Approve(), Edit({"order": 1, "amount": 20}), Reject("Not that."), Respond("By hand."))
+        asked = await at.decide(Approve(), Edit({"order": 7, "amount": 20}), Reject("Not that."), Respond("By hand."))
         found = results(await run)
-        assert sorted(refunds.paid) == [(0, 50), (1, 20)]
+        assert sorted(refunds.paid) == [(0, 50), (7, 20)]
         assert found == {
             "call_0": ("paid 50", "success"),
-            "call_1": ("paid 20", "success"),
+            "call_1": (f"paid 20\n\n[{EDITED}]", "success"),
             "call_2": ("Not that.", "error"),
             "call_3": ("By hand.", "success"),
         }
         assert await at.runs() == ["answered", "finished", "finished", "rejected"]
         assert all(each.allowed == ("approve", "edit", "reject", "respond") for each in asked)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_model_is_told_of_an_edit_without_what_was_typed_into_a_masked_argument(
+    kind: str, tmp_path: Path
+) -> None:
+    refunds, saver = Refunds(), InMemorySaver()
+    async with desk(kind, tmp_path) as at:
+        script = calls({"order": 1, "amount": 50}), "Done.", "Done again."
+        masking = {"describe": lambda tool, arguments: CallOptions(redact=["order"])}
+        graph = asking(refunds, at.approvals, *script, checkpointer=saver, **masking)
+        run = asyncio.create_task(graph.ainvoke(GO, CONFIG))
+        await at.decide(Edit({"order": 81239, "amount": 20}))
+        told = results(await run)["call_0"][0]
+        assert told == f"paid 20\n\n[{MASKED}]"
+        before = [each async for each in graph.aget_state_history(CONFIG) if each.next == ("tools",)]
+        assert results(await graph.ainvoke(None, before[0].config))["call_0"][0] == told
+        assert refunds.paid == [(81239, 20)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_programs_read_of_an_edited_call_stays_as_it_is(fails: bool, tmp_path: Path) -> None:
+    @tool(response_format="content_and_artifact")
+    def refund(order: int, amount: int) -> tuple[list[Any], dict[str, int]]:
+        """Pay an order back."""
+        if fails:
+            raise ToolException("no")
+        return [{"type": "text", "text": f"paid {amount}"}], {"amount": amount}
+
+    refund.handle_tool_error = True
+    async with desk("store", tmp_path) as at:
+        first = AskFirstMiddleware(at.approvals)
+        graph = agent(calls({"order": 1, "amount": 50}), "Done.", tools=[refund], middleware=[first])
+        run = asyncio.create_task(graph.ainvoke(GO, CONFIG))
+        [question] = await at.decide(Edit({"order": 7, "amount": 20}))
+        [message] = [each for each in (await run)["messages"] if isinstance(each, ToolMessage)]
+        if fails:
+            assert (message.content, message.status) == (f"no\n\n[{EDITED}]", "error")
+            return
+        paid = {"type": "text", "text": "paid 20"}
+        assert message.content == [paid, {"type": "text", "text": f"[{EDITED}]"}]
+        assert message.artifact == {"amount": 20}
+        assert (await at.approvals.load(question.run)).status.output == [paid]
 
 
 async def test_an_agent_without_a_checkpointer_waits_in_the_process(tmp_path: Path) -> None:
@@ -193,6 +236,23 @@ async def test_a_tool_that_changes_the_state_runs_once_and_its_change_is_kept(tm
         state = await graph.ainvoke(None, before[0].config)
         assert ran == [1]
         assert "its effect on the agent's state is lost" in results(state)["call_0"][0]
+
+
+async def test_the_model_is_told_of_an_edit_of_a_call_that_changes_the_state(tmp_path: Path) -> None:
+    @tool
+    def refund(order: int, amount: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Pay an order back."""
+        messages = [ToolMessage("paid", tool_call_id=tool_call_id), HumanMessage("Thanks.")]
+        return Command(update={"messages": messages})
+
+    async with desk("store", tmp_path) as at:
+        first = AskFirstMiddleware(at.approvals)
+        graph = agent(calls({"order": 1, "amount": 50}), "Done.", tools=[refund], middleware=[first])
+        run = asyncio.create_task(graph.ainvoke(GO, CONFIG))
+        await at.decide(Edit({"order": 7, "amount": 20}))
+        state = await run
+        assert results(state)["call_0"] == (f"paid\n\n[{EDITED}]", "success")
+        assert "Thanks." in [each.content for each in state["messages"]]
 
 
 async def test_tools_that_are_not_named_run_unasked(tmp_path: Path) -> None:

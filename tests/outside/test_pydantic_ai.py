@@ -15,7 +15,7 @@ from assentry import Approve, Edit, Reject, Respond
 from assentry.errors import DigestMismatch, NotApproved, NotDecided, UsageError
 from assentry.store import SQLiteStore
 from assentry.testing import FakeClock
-from tests.outside.desk import KINDS, Effects, desk, output_of, start_program
+from tests.outside.desk import EDITED, KINDS, MASKED, Effects, desk, output_of, start_program
 
 if not os.environ.get("CI"):
     pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed: pip install '.[pydantic-ai]'")
@@ -23,7 +23,15 @@ if not os.environ.get("CI"):
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
@@ -99,6 +107,39 @@ async def test_what_a_person_edits_is_what_the_body_gets(kind: str, tmp_path: Pa
         await at.decide(Edit({"order": 7, "amount": 20}))
         assert (await running).output == "call_1: paid 20"
         assert effects.lines() == ["7 20"]
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "more"),
+    [
+        ({"paid": 20}, {"paid": 20}, EDITED),
+        (ToolReturn({"paid": 20}, content="By card.", metadata="m"), {"paid": 20}, ["By card.", EDITED]),
+        (ToolReturn("paid", content=["By", "card."]), "paid", ["By", "card.", EDITED]),
+    ],
+)
+async def test_the_model_is_told_of_an_edit_beside_the_output(
+    output: Any, value: Any, more: Any, tmp_path: Path
+) -> None:
+    async with desk("store", tmp_path) as at:
+        running = asyncio.create_task(shop(AskFirst(at.approvals), body=lambda *_: output).run("Refund."))
+        [question] = await at.decide(Edit({"order": 7, "amount": 20}))
+        parts = (await running).all_messages()[-2].parts
+        [returned] = [part for part in parts if isinstance(part, ToolReturnPart)]
+        assert (returned.content, returned.metadata) == (value, getattr(output, "metadata", None))
+        assert [part.content for part in parts if isinstance(part, UserPromptPart)] == [more]
+        assert (await at.approvals.load(question.run)).status.output == value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_model_is_not_told_what_a_person_typed_into_a_masked_argument(kind: str, tmp_path: Path) -> None:
+    async with desk(kind, tmp_path) as at:
+        ask = AskFirst(at.approvals, describe=lambda *_: {"redact": ["order"]})
+        agent = shop(ask, body=paid(Effects(tmp_path)))
+        running = asyncio.create_task(agent.run("Refund."))
+        await at.decide(Edit({"order": 81239, "amount": 20}))
+        parts = (await running).all_messages()[-2].parts
+        told = [part.content for part in parts if isinstance(part, UserPromptPart)]
+        assert told == [MASKED]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,7 @@ from . import facts as f
 from .digest import canonical
 from .facts import decode
 from .run import NATIVE, CallState, Run, TranscriptEntry, Turn, native_arguments
+from .wording import edit_words
 
 Item = dict[str, Any]
 NOTE = "assent:message"
@@ -332,8 +333,7 @@ def ran_text(state: CallState, text: str) -> str:
     ran = edits(state)
     if not ran:
         return text
-    what = ", and ".join(f"{tool} {arguments}" for tool, arguments in ran)
-    return f"{text}\n\n[A person changed this call before it ran. What ran was: {what}]"
+    return f"{text}\n\n[{edit_words(ran)}]"
 
 
 def noticed_text(notice: str, text: str) -> str:

@@ -5,6 +5,7 @@ What JSON means is not decided here: see `digest`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -40,6 +41,12 @@ def described(value: Any, limit: int = 80) -> str:
         return clean_text(shortened(repr(value), limit))[0]
     except Exception:
         return f"a {type(value).__name__}"
+
+
+def edit_words(ran: Iterable[tuple[str, str]]) -> str:
+    """Return the words for the model about a call that a person changed; `ran` are the tools and the JSON that ran."""
+    what = ", and ".join(f"{tool} {arguments}" for tool, arguments in ran)
+    return f"A person changed this call before it ran. What ran was: {what}"
 
 
 def worded(error: BaseException) -> str:

@@ -20,7 +20,9 @@ from typing_extensions import Unpack
 from ..approval.foreign_call import CallRequest
 from ..approval.rule_file import RuleFile
 from ..core import allowed
-from ..core.wording import described
+from ..core.digest import canonical
+from ..core.mask import mask_secrets, masked_object, secrets_of
+from ..core.wording import described, edit_words, shortened
 from ..errors import (
     AssentryError,
     Conflict,
@@ -44,6 +46,9 @@ RENEWALS = 3
 LAPSE = 0.001
 """The seconds of a hold that is given up."""
 RUNNABLE = ("approved", "running")
+RAN = ("running", "finished", "failed")
+LONGEST_EDIT = 2000
+"""The most characters of changed arguments that the model is told."""
 
 
 class Approvals:
@@ -291,3 +296,22 @@ def why_not(status: CallStatus) -> str:
         return f"The ask about {status.tool} was cancelled.{begun}"
     words = status.message or status.reason
     return f"{status.tool} was refused by {status.by}{f': {words}' if words else '.'}{begun}"
+
+
+def edit_note(status: CallStatus) -> str | None:
+    """Return the words for the model about a call that ran as a person had changed it; None for any other call.
+
+    The arguments that the ask masks are masked here, since the person may have typed them.
+    """
+    if not status.edited or status.state not in RAN or status.arguments is None:
+        return None
+    names = status.redact or ()
+    text = canonical(masked_object(status.arguments, names)).decode()
+    text = mask_secrets(text, secrets_of(status.arguments, names))
+    return edit_words([(status.tool, shortened(text, LONGEST_EDIT))])
+
+
+def text_with_edit(text: str, status: CallStatus) -> str:
+    """Return a call's text for the model, and after it what ran if a person changed the call."""
+    note = edit_note(status)
+    return text if note is None else f"{text}\n\n[{note}]"

@@ -7,6 +7,7 @@ reported. How a paused graph is driven belongs to `outside.langgraph`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from .missing import missing_library
@@ -24,7 +25,8 @@ from ..approval.foreign_call import LONGEST_NAME
 from ..core import allowed
 from ..core.digest import canonical
 from ..errors import NotApproved, NotDecided, UsageError
-from .approvals import Approvals
+from ..store.calls import CallStatus
+from .approvals import Approvals, edit_note, text_with_edit
 from .blocking import SyncApprovals
 from .graph_interrupt import WAIT, ModelCall, call_key
 from .langgraph import DescribeCall, arguments_schema, calls_of
@@ -97,13 +99,13 @@ class AskFirstMiddleware(AgentMiddleware[Any, Any, Any]):
         while True:
             try:
                 output = await call.run(body, timeout=self.timeout)
-                return made[0] if made else _message(request, output)
+                return _with_edit(made[0] if made else _message(request, output), request.tool_call["id"], call.status)
             except NotDecided as error:
                 _pause(error, call.id)
             except NotApproved as error:
-                return _refusal(request, error)
+                return _with_edit(_refusal(request, error), request.tool_call["id"], call.status)
             except _FailedCall as failed:
-                return failed.message
+                return _with_edit(failed.message, request.tool_call["id"], call.status)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Outcome]) -> Outcome:
         """Ask about a call, wait, and run it once with the approved arguments."""
@@ -126,13 +128,13 @@ class AskFirstMiddleware(AgentMiddleware[Any, Any, Any]):
         while True:
             try:
                 output = call.run(body, timeout=self.timeout)
-                return made[0] if made else _message(request, output)
+                return _with_edit(made[0] if made else _message(request, output), request.tool_call["id"], call.status)
             except NotDecided as error:
                 _pause(error, call.id)
             except NotApproved as error:
-                return _refusal(request, error)
+                return _with_edit(_refusal(request, error), request.tool_call["id"], call.status)
             except _FailedCall as failed:
-                return failed.message
+                return _with_edit(failed.message, request.tool_call["id"], call.status)
 
     def _is_asked(self, request: ToolCallRequest) -> bool:
         return self.asks_about is None or request.tool_call["name"] in self.asks_about
@@ -186,6 +188,30 @@ def _find_call(request: ToolCallRequest) -> ModelCall:
 
 def _with_arguments(request: ToolCallRequest, approved: dict[str, Any]) -> ToolCallRequest:
     return request.override(tool_call={**request.tool_call, "args": approved})
+
+
+def _with_edit(outcome: Outcome, call_id: str | None, status: CallStatus) -> Outcome:
+    """Return a call's outcome with what ran after the text of its message, if a person changed the call.
+
+    Nothing else of it changes: programs read the artifact, and the state that a `Command` updates.
+    """
+    note = edit_note(status)
+    if note is None:
+        return outcome
+    if isinstance(outcome, ToolMessage):
+        content: Any = outcome.content
+        block = {"type": "text", "text": f"[{note}]"}
+        told = text_with_edit(content, status) if isinstance(content, str) else [*content, block]
+        return outcome.model_copy(update={"content": told})
+    update: Any = outcome.update
+    messages = update.get("messages") if isinstance(update, dict) else None
+    if not isinstance(messages, list):
+        return outcome
+    noted = [
+        _with_edit(each, call_id, status) if isinstance(each, ToolMessage) and each.tool_call_id == call_id else each
+        for each in messages
+    ]
+    return replace(outcome, update={**update, "messages": noted})
 
 
 def _output_of(outcome: Outcome) -> Any:

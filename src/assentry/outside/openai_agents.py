@@ -33,7 +33,7 @@ from ..core.wording import described
 from ..errors import AssentryError, NotApproved, NotDecided, UsageError
 from ..ids import new_id
 from ..store.calls import CallStatus
-from .approvals import Approvals, AskedCall, why_not
+from .approvals import Approvals, AskedCall, text_with_edit, why_not
 from .options import CallOptions
 from .turn import output_as_json, wait_together
 
@@ -280,7 +280,7 @@ class _AskingTool:
         try:
             recorded = await call.run(body, timeout=self.timeout)
         except NotApproved:
-            return _told(call.status)
+            return _with_edit(_told(call.status), ctx, call.status)
         except Exception as error:
             if not any(error is failure for failure in failures):
                 raise
@@ -289,8 +289,17 @@ class _AskingTool:
             )
             if told is None:
                 raise
-            return told
-        return outputs[0] if outputs else _text(recorded)
+            return _with_edit(told, ctx, call.status)
+        return _with_edit(outputs[0] if outputs else _text(recorded), ctx, call.status)
+
+
+def _with_edit(output: Any, ctx: ToolContext[Any], status: CallStatus) -> Any:
+    """Return an output with what ran after its text, if a person changed the call and the model reads on.
+
+    Other outputs stay as they are: those that are no text, and those that can become the run's final output.
+    """
+    reads_on = getattr(ctx.agent, "tool_use_behavior", "run_llm_again") == "run_llm_again"
+    return text_with_edit(output, status) if isinstance(output, str) and reads_on else output
 
 
 def _with_errors(tool: FunctionTool) -> FunctionTool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .missing import missing_library
@@ -34,7 +34,7 @@ from ..approval.foreign_call import LONGEST_NAME
 from ..core.digest import canonical, digest, same
 from ..errors import NotApproved, NotDecided, RunNotFound, UsageError
 from ..store.calls import CallStatus
-from .approvals import Approvals, AskedCall, why_not
+from .approvals import Approvals, AskedCall, edit_note, why_not
 from .options import CallOptions
 from .turn import output_as_json, wait_together
 
@@ -213,7 +213,7 @@ class _OnceToolset(WrapperToolset[AgentDepsT]):
             raise ToolFailed(str(error)) from error
         except _CutOff as cut:
             raise cut.args[0] from None
-        return outputs[0] if outputs else recorded
+        return _with_edit(outputs[0] if outputs else recorded, call.status)
 
     async def _enter(
         self, name: str, values: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
@@ -235,6 +235,16 @@ class _OnceToolset(WrapperToolset[AgentDepsT]):
         if call.status.tool != name:
             raise NotApproved(f"{call.status.tool} was approved, and not {name}; it must not run.", call.status)
         return call
+
+
+def _with_edit(output: Any, status: CallStatus) -> Any:
+    """Return an output with what ran as further content for the model, if a person changed the call."""
+    note = edit_note(status)
+    if note is None:
+        return output
+    made: ToolReturn[Any] = output if isinstance(output, ToolReturn) else ToolReturn(output)
+    content = [made.content] if isinstance(made.content, str) else made.content or ()
+    return replace(made, content=[*content, note] if content else note)
 
 
 def _validated(tool: ToolsetTool[Any], ctx: RunContext[Any], arguments: dict[str, Any], edited: bool) -> dict[str, Any]:

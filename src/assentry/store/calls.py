@@ -110,6 +110,8 @@ class CallStatus(Struct, kw_only=True, omit_defaults=False):
     """The arguments that may run, or that a person is asked about; None if they cannot be read."""
     edited: bool = False
     """True if a person changed the arguments."""
+    redact: tuple[str, ...] | None = None
+    """The arguments to mask wherever nobody decides; None if there are none."""
     attempt: int = 0
     """The number of starts that were reported. Above 0 the call may have run, whatever its state."""
     verdict: Literal["approve", "edit", "reject", "respond"] | None = None
@@ -303,6 +305,7 @@ def status_of(stored: Stored) -> CallStatus:
         state=_phase_of(run, state),
         arguments=arguments,
         edited=state.edited,
+        redact=_redact_of(run, state) or None,
         attempt=state.attempt,
         question=asked.id if asked is not None else None,
         digest=state.digest,

@@ -19,7 +19,7 @@ from assentry.errors import Conflict, InvalidDecision, NotDecided, RunBusy, Usag
 from assentry.outside.openai_agents import ask_first, run_with_approvals
 from assentry.store import SQLiteStore
 from assentry.testing import FakeClock
-from tests.outside.desk import KINDS, Effects, desk, output_of, start_program
+from tests.outside.desk import EDITED, KINDS, MASKED, Effects, desk, output_of, start_program
 from tests.outside.peer.shop import calling, done, refund_call, refund_tool, shop, telling
 
 PROGRAM = Path(__file__).parent / "openai_agents_program.py"
@@ -102,9 +102,48 @@ async def test_what_a_person_edits_is_what_the_body_of_a_tool_that_asks_gets(kin
         agent = shop(calling(), ask_first(refund, at.approvals, pause=True))
         running = asyncio.create_task(run_with_approvals(agent, "Refund.", at.approvals))
         await at.decide(Edit({"order": 7, "amount": 20}))
-        assert (await running).final_output == "call_1: paid 20"
+        assert (await running).final_output == f"call_1: paid 20\n\n[{EDITED}]"
         [(amount, arguments)] = seen
         assert (amount, json.loads(arguments)) == (20, {"order": 7, "amount": 20})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_model_is_not_told_what_a_person_typed_into_a_masked_argument(kind: str, tmp_path: Path) -> None:
+    async with desk(kind, tmp_path) as at:
+        agent = shop(calling(), ask_first(refund_tool(paid(Effects(tmp_path))), at.approvals, redact=["order"]))
+        running = asyncio.create_task(Runner.run(agent, "Refund."))
+        await at.decide(Edit({"order": 81239, "amount": 20}))
+        assert (await running).final_output == f"call_1: paid 20\n\n[{MASKED}]"
+
+
+@pytest.mark.parametrize(
+    ("output", "ends", "final"),
+    [
+        ({"paid": 20}, False, "call_1: {'paid': 20}"),
+        ("paid 20", True, "paid 20"),
+    ],
+)
+async def test_what_programs_read_of_an_edited_call_stays_as_it_is(
+    output: Any, ends: bool, final: Any, tmp_path: Path
+) -> None:
+    async with desk("store", tmp_path) as at:
+        agent = shop(calling(), ask_first(refund_tool(lambda *_: output), at.approvals))
+        if ends:
+            agent.tool_use_behavior = "stop_on_first_tool"
+        running = asyncio.create_task(Runner.run(agent, "Refund."))
+        await at.decide(Edit({"order": 7, "amount": 20}))
+        assert (await running).final_output == final
+
+
+async def test_the_model_is_told_of_an_edit_of_a_call_that_failed(tmp_path: Path) -> None:
+    def body(order: int, amount: int) -> str:
+        raise RuntimeError("the bank says no")
+
+    tool = refund_tool(body, failure_error_function=lambda ctx, error: str(error))
+    async with desk("store", tmp_path) as at:
+        running = asyncio.create_task(Runner.run(shop(calling(), ask_first(tool, at.approvals)), "Refund."))
+        await at.decide(Edit({"order": 7, "amount": 20}))
+        assert (await running).final_output == f"call_1: the bank says no\n\n[{EDITED}]"
 
 
 async def test_nobody_is_offered_an_edit_that_the_sdk_cannot_make(tmp_path: Path) -> None:
@@ -236,9 +275,10 @@ async def test_a_tool_that_asks_needs_no_loop(kind: str, tmp_path: Path) -> None
         calls = refund_call(1, 50, "call_1"), refund_call(2, 60, "call_2"), refund_call(3, 70, "call_3")
         agent = shop(calling(*calls), ask_first(refund_tool(paid(effects)), at.approvals))
         running = asyncio.create_task(Runner.run(agent, "Refund."))
-        await at.decide(Edit({"order": 1, "amount": 20}), Reject("No."), Respond("paid by hand"))
-        assert (await running).final_output == "call_1: paid 20; call_2: No.; call_3: paid by hand"
-        assert (effects.lines(), await at.runs()) == (["1 20"], ["answered", "finished", "rejected"])
+        await at.decide(Edit({"order": 7, "amount": 20}), Reject("No."), Respond("paid by hand"))
+        told = f"call_1: paid 20\n\n[{EDITED}]; call_2: No.; call_3: paid by hand"
+        assert (await running).final_output == told
+        assert (effects.lines(), await at.runs()) == (["7 20"], ["answered", "finished", "rejected"])
 
 
 async def test_a_tool_that_asks_streams(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from ...core.digest import BadJSON, canonical, digest, parse_object, same
+from ...core.digest import BadJSON, digest, parse_object, same
 from ...core.wording import clean_text, shortened, worded
 from ...errors import AssentryError, DigestMismatch, NotDecided, RunNotFound, UsageError
 from ...store.calls import CallStatus, is_undecided
-from ..approvals import RUNNABLE, Approvals, AskedCall, why_not
+from ..approvals import RUNNABLE, Approvals, AskedCall, edit_note, why_not
 from .dialect import EndedCall, HookDialect, HookReply, ProposedCall
 from .effect import show_effect
 from .place_path import resolve_paths
@@ -99,8 +99,7 @@ async def _judge(dialect: HookDialect, call: ProposedCall, options: HookOptions)
                 words = f"It did not run: {effect.path} has changed since it was shown."
                 await asked.fail(words, holder=_holder(call))
                 return dialect.deny(f"{words} Look at it again, and make the call anew.")
-    note = edit_words(call.tool, approved) if status.edited else None
-    return dialect.allow(None if same(approved, call.arguments) else approved, note)
+    return dialect.allow(None if same(approved, call.arguments) else approved, edit_note(asked.status))
 
 
 async def _report(dialect: HookDialect, call: EndedCall, options: HookOptions) -> HookReply:
@@ -168,12 +167,6 @@ def kept_output(dialect: HookDialect, call: EndedCall) -> Any:
     if call.tool in dialect.readers:
         return {"characters": len(text)}
     return call.output if len(text) <= LONGEST_OUTPUT else clean_text(shortened(text, LONGEST_OUTPUT))[0]
-
-
-def edit_words(tool: str, approved: dict[str, Any]) -> str:
-    """Return the words for the model about a call that a person changed: else it would take it for its own."""
-    what = shortened(canonical(approved).decode(), LONGEST_OUTPUT)
-    return f"A person changed this call before it ran. What ran was: {tool} {what}"
 
 
 def undecided_words(tool: str, status: CallStatus) -> str:
