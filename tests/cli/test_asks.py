@@ -12,7 +12,8 @@ from assentry.approval.foreign_call import CallRequest
 from assentry.cli import main
 from assentry.errors import DigestMismatch
 from assentry.store import SQLiteStore, Store
-from assentry.store.calls import CallStatus, ask_about_call, finish_call, look_at_call, start_call
+from assentry.store.call_status import CallStatus
+from assentry.store.calls import ask_about_call, finish_call, look_at_call, start_call
 
 BOT = "billing-bot"
 

@@ -15,7 +15,8 @@ from assentry.approval.foreign_call import CallRequest
 from assentry.approval.rule_file import RuleFile
 from assentry.errors import Conflict, LeaseLost
 from assentry.store import MemoryStore
-from assentry.store.calls import CallPhase, CallStatus, ask_about_call, finish_call, look_at_call, start_call
+from assentry.store.call_status import CallPhase, CallStatus
+from assentry.store.calls import ask_about_call, finish_call, look_at_call, start_call
 from assentry.testing import FakeClock
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "howto" / "ask-from-anywhere.md").read_text("utf-8")

@@ -13,14 +13,9 @@ from assentry.errors import DigestMismatch
 from assentry.outside.approvals import ask_request
 from assentry.outside.user_question import user_question_options
 from assentry.store import Store
-from assentry.store.calls import (
-    CallStatus,
-    ask_about_call,
-    finish_call,
-    look_at_call,
-    start_call,
-    tend_calls,
-)
+from assentry.store.call_status import CallStatus
+from assentry.store.call_tending import tend_calls
+from assentry.store.calls import ask_about_call, finish_call, look_at_call, start_call
 from assentry.tools.user_question import read_user_question
 from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, shown
 from tests.inbox.test_browser_axe import findings

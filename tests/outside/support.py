@@ -13,7 +13,7 @@ import uvicorn
 import assentry.inbox
 from assentry import Approvals, SyncApprovals
 from assentry.store import MemoryStore, Store
-from assentry.store.calls import CallStatus
+from assentry.store.call_status import CallStatus
 from assentry.testing import FakeClock
 from tests.inbox.support import Tokens
 

@@ -43,8 +43,7 @@ from assentry.outside import place as place_module
 from assentry.outside.approvals import AskedCall
 from assentry.outside.options import CallOptions
 from assentry.outside.place import REFUSALS
-from assentry.store import MemoryStore, SQLiteStore
-from assentry.store import calls as calls_module
+from assentry.store import MemoryStore, SQLiteStore, call_tending
 from tests.outside.support import BOT, TOKEN, AskingPlace, running_inbox
 from tests.runtime.support import soon
 
@@ -325,7 +324,7 @@ async def test_a_bad_option_is_named(asking: AskingPlace, options: dict[str, Any
 async def test_whoever_looks_after_the_inbox_asks_about_a_call_that_is_reported_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls_module, "TENDED", 0.01)
+    monkeypatch.setattr(call_tending, "TENDED", 0.01)
     store = MemoryStore()
     with running_inbox(store) as address:
         approvals = Approvals(address, source=BOT, token=TOKEN)

@@ -18,15 +18,9 @@ from assentry.approval.foreign_call import CallRequest
 from assentry.core import facts as f
 from assentry.errors import AssentryError
 from assentry.store import MemoryStore
-from assentry.store.calls import (
-    ask_about_call,
-    finish_call,
-    look_at_call,
-    renew_call,
-    start_call,
-    status_of,
-    tend_calls,
-)
+from assentry.store.call_status import status_of
+from assentry.store.call_tending import tend_calls
+from assentry.store.calls import ask_about_call, finish_call, look_at_call, renew_call, start_call
 from assentry.testing import FakeClock
 
 HOLD = 10

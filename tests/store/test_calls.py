@@ -31,19 +31,22 @@ from assentry.errors import (
     UsageError,
 )
 from assentry.inbox.mask import masked, masked_journal
-from assentry.store import Change, MemoryStore, PostgresStore, Question, SQLiteStore, Store
-from assentry.store import calls as module
-from assentry.store.audit import check_export, export_journals
-from assentry.store.calls import (
-    CallStatus,
-    ask_about_call,
-    finish_call,
-    look_at_call,
-    renew_call,
-    start_call,
-    tend_calls,
-    wait_for_call,
+from assentry.store import (
+    Change,
+    MemoryStore,
+    PostgresStore,
+    Question,
+    SQLiteStore,
+    Store,
+    call_report,
+    call_watch,
+    calls,
 )
+from assentry.store.audit import check_export, export_journals
+from assentry.store.call_status import CallStatus
+from assentry.store.call_tending import tend_calls
+from assentry.store.call_watch import wait_for_call
+from assentry.store.calls import ask_about_call, finish_call, look_at_call, renew_call, start_call
 from assentry.testing import FakeClock, ScriptedModel
 from tests.runtime.support import soon
 from tests.store.place import Place
@@ -415,10 +418,10 @@ async def test_a_report_that_comes_too_late_is_evidence_for_the_person(store: St
 
 async def test_late_reports_do_not_fill_the_journal(store: Store, clock: FakeClock) -> None:
     status = await in_doubt(store, clock)
-    for number in range(module.MOST_REPORTS + 5):
+    for number in range(call_report.MOST_REPORTS + 5):
         with pytest.raises(LeaseLost):
             await finish_call(store, status.id, by=BOT, holder="h1", output=number)
-    assert len(await facts_of(store, status, f.Witnessed)) == module.MOST_REPORTS
+    assert len(await facts_of(store, status, f.Witnessed)) == call_report.MOST_REPORTS
 
 
 async def test_a_call_that_a_rule_let_pass_comes_into_doubt_with_everything_a_person_needs(
@@ -455,11 +458,11 @@ async def test_a_report_for_other_arguments_is_refused_and_shown(store: Store) -
 
 async def test_refused_reports_do_not_fill_the_journal(store: Store) -> None:
     status = await approved(store)
-    for number in range(100, 100 + module.MOST_REPORTS + 5):
+    for number in range(100, 100 + call_report.MOST_REPORTS + 5):
         with pytest.raises(DigestMismatch):
             await start_call(store, status.id, by=BOT, holder="h1", arguments={"amount": number})
     said = [fact for fact in await facts_of(store, status, f.Said) if fact.by == "outside"]
-    assert len(said) == module.MOST_REPORTS
+    assert len(said) == call_report.MOST_REPORTS
 
 
 async def test_a_refused_report_does_not_tell_secrets(store: Store) -> None:
@@ -741,7 +744,7 @@ async def test_runs_from_before_schema_version_10_are_claimed_as_before(place: P
 async def test_a_program_with_very_many_open_questions_must_wait(
     store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OPEN", 3)
+    monkeypatch.setattr(calls, "MOST_OPEN", 3)
     made = [await ask(store, source=f"name {number}") for number in range(3)]  # another name helps nothing
     with pytest.raises(TooManyAsks, match="3 open questions"):
         await ask(store)
@@ -754,7 +757,7 @@ async def test_a_program_with_very_many_open_questions_must_wait(
 
 
 async def test_calls_that_nobody_is_asked_about_do_not_count(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_OPEN", 3)
+    monkeypatch.setattr(calls, "MOST_OPEN", 3)
     for _ in range(8):
         assert (await ask(store, rules='[[rule]]\nname = "all"\nverdict = "allow"')).state == "approved"
 
@@ -906,7 +909,7 @@ async def test_the_end_of_a_wait_is_not_lost_to_news_that_come_with_it(clock: Fa
     await again.wait()
     for _ in range(10):
         await asyncio.sleep(0)
-    [waiter] = module._watch_of(store).members
+    [waiter] = call_watch._watch_of(store).members
     waiter.news.set()
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -14,17 +14,9 @@ from msgspec.structs import replace
 from ..approval.foreign_call import CallRequest
 from ..approval.rule_file import RuleFile
 from ..errors import TooManyAsks, UsageError
-from ..store.calls import (
-    CallStatus,
-    ask_about_call,
-    finish_call,
-    look_at_call,
-    renew_call,
-    run_of_key,
-    start_call,
-    take_call,
-    wait_for_call,
-)
+from ..store.call_status import CallStatus
+from ..store.call_watch import wait_for_call
+from ..store.calls import ask_about_call, finish_call, look_at_call, renew_call, run_of_key, start_call, take_call
 from . import openapi as d
 from .api import Here, Id, IdempotencyKey, Somebody, exact, json_response
 from .loops import OwnLoopRoute

@@ -17,7 +17,8 @@ from ..core.digest import BadJSON, parse_object
 from ..core.wording import described
 from ..definitions.item import Evidence
 from ..errors import InvalidInput
-from ..store.calls import HOLD, CallStatus
+from ..store.call_status import CallStatus
+from ..store.calls import HOLD
 from ..store.record import Entry, GrantRecord, Question, RunRecord
 from ..store.statistics import Figures, PeriodPart, Statistics, WaitBar
 from ..store.stop import LONGEST_REASON, AgentStop

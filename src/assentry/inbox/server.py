@@ -18,7 +18,7 @@ from ..approval.rule_file import RuleFile
 from ..core.number import is_seconds
 from ..core.wording import described
 from ..errors import AssentryError, UsageError
-from ..store.calls import keep_tending
+from ..store.call_tending import keep_tending
 from ..store.damage import damage_of
 from ..store.store import Store
 from ..version import __version__

@@ -7,7 +7,7 @@ each, and need it installed.
 from ..approval.foreign_call import CallRequest
 from ..approval.rule_file import CallRule, RuleFile
 from ..errors import NotApproved, NotDecided
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import Approvals, AskedCall
 from .blocking import SyncApprovals, SyncAskedCall
 from .options import CallOptions

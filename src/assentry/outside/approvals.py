@@ -34,7 +34,8 @@ from ..errors import (
     UsageError,
 )
 from ..ids import new_id
-from ..store.calls import HOLD, CallStatus, is_undecided
+from ..store.call_status import CallStatus, is_undecided
+from ..store.calls import HOLD
 from ..store.store import Store
 from .options import CallOptions
 from .place import CallPlace, open_call_place

@@ -17,7 +17,8 @@ from typing_extensions import Unpack
 
 from ..approval.rule_file import RuleFile
 from ..errors import UsageError
-from ..store.calls import HOLD, CallStatus
+from ..store.call_status import CallStatus
+from ..store.calls import HOLD
 from ..store.store import Store
 from .approvals import Approvals, AskedCall
 from .options import CallOptions

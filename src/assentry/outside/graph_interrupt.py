@@ -18,7 +18,7 @@ from ..core.facts import Verdict
 from ..core.wording import described, shortened
 from ..definitions.preview import Preview, Text, split_lines
 from ..errors import Conflict, InvalidInput, NotApproved
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import RUNNABLE, why_not
 from .options import CallOptions
 from .turn import output_as_json

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 
 from ..core.wording import shortened
 from ..errors import Conflict, RunBusy, RunNotFound, ThreadWaiting, UsageError
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import RUNNABLE, Approvals, AskedCall
 from .graph_interrupt import GraphInterrupt, ModelCall, call_key, read_interrupt, resume_value, thread_of
 from .options import CallOptions

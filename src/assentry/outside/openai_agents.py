@@ -32,7 +32,7 @@ from ..core.facts import Verdict
 from ..core.wording import described
 from ..errors import AssentryError, NotApproved, NotDecided, UsageError
 from ..ids import new_id
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import Approvals, AskedCall, text_with_edit, why_not
 from .options import CallOptions
 from .turn import output_as_json, wait_together

@@ -18,18 +18,9 @@ from ..core.digest import BadJSON, plain
 from ..core.wording import described, install_hint
 from ..definitions.preview import Preview
 from ..errors import AssentryError, InvalidInput, TooManyAsks, Upstream, UsageError
-from ..store.calls import (
-    CallStatus,
-    ask_about_call,
-    finish_call,
-    is_undecided,
-    look_at_call,
-    renew_call,
-    run_of_key,
-    start_call,
-    take_call,
-    wait_for_call,
-)
+from ..store.call_status import CallStatus, is_undecided
+from ..store.call_watch import wait_for_call
+from ..store.calls import ask_about_call, finish_call, look_at_call, renew_call, run_of_key, start_call, take_call
 from ..store.open import open_store
 from ..store.store import Store
 

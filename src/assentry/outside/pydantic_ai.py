@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
 from ..approval.foreign_call import LONGEST_NAME
 from ..core.digest import canonical, digest, same
 from ..errors import NotApproved, NotDecided, RunNotFound, UsageError
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import Approvals, AskedCall, edit_note, why_not
 from .options import CallOptions
 from .turn import output_as_json, wait_together

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..definitions.preview import Preview, Text
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from ..tools.user_question import DESCRIPTION, NAME, SCHEMA, UserQuestion, read_user_question, refusal_in_words
 from .approvals import Approvals
 from .options import CallOptions

@@ -2,26 +2,22 @@
 
 A program outside drives such a run itself, with the same facts under the same lease as any driver. So a second program
 with the same key gets the same ask, one of two starts the call, and a call that was started and never reported is in
-doubt. What a request is, and the verdict on it, belong to `approval.foreign_call`.
+doubt. What a request is, and the verdict on it, belong to `approval.foreign_call`;
+waiting for the verdict to `call_watch`, and what time does to such runs to `call_tending`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from msgspec import Raw, Struct
-from msgspec.json import decode
+from msgspec import Raw
 from msgspec.structs import replace
 
 from ..approval.decision import checked_name
 from ..approval.foreign_call import (
     CALL,
-    OUTSIDE,
     CallRequest,
     check_request,
     judge_foreign_call,
@@ -29,22 +25,15 @@ from ..approval.foreign_call import (
     request_mark,
     session_thread,
 )
-from ..approval.question import action_digest, doubt_of, effective
 from ..approval.rule_file import RuleFile
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, plain, same
-from ..core.fold import fold
-from ..core.mask import mask_secrets, masked_object, secrets_of
-from ..core.rules import ASKED, DONE, NEW, READY, REFUSED, RUNNING
-from ..core.run import CallState, Run, overdue
-from ..core.wording import described, holds, shortened
+from ..core.digest import canonical, digest
+from ..core.rules import RUNNING
+from ..core.run import Run
 from ..errors import (
     AgentStopped,
-    AssentryError,
     Conflict,
-    DigestMismatch,
     GrantEnded,
-    InvalidArguments,
     InvalidInput,
     LeaseLost,
     NotPending,
@@ -52,111 +41,35 @@ from ..errors import (
     RunBusy,
     RunNotFound,
     TooManyAsks,
-    UnreadableState,
-    UsageError,
 )
 from ..ids import new_id
+from .call_report import (
+    check_can_start,
+    check_given,
+    checked_hold,
+    keep_late,
+    plain_arguments,
+    plain_output,
+    worker_of_holder,
+)
+from .call_status import ENDED, CallStatus, agent_of_caller, status_of
+from .call_tending import TENDER, read_tended
+from .call_writing import ATTEMPTS, append_change, change_of_call, since_began, too_fast
 from .filter import Filter
-from .news import MOST_NEWS
-from .projection import Projection, anew
-from .record import Change, Lease, RunRecord, Stored
-from .rules import is_driven
+from .projection import anew
+from .record import Lease, RunRecord, Stored
 from .stop import stop_in_words
 from .store import Store
-from .watch import StoreWatch
 
-log = logging.getLogger("assentry")
-
-CallPhase = Literal[
-    "waiting", "approved", "running", "finished", "failed", "answered", "rejected", "doubt", "cancelled"
-]
-ATTEMPTS = 50
-"""The most attempts to record a report that another writer overtakes."""
 HOLD = 60.0
 """The seconds for which a start holds the run's lease, unless the program says otherwise."""
-LONGEST_HOLD = 24 * 3600.0
-LONGEST_HOLDER = 200
-LONGEST_REPORT = 2000
-"""The most characters of the arguments of a refused report that its run keeps."""
-MOST_REPORTS = 10
-"""The most refused reports, and the most late ones, that a run keeps."""
 MOST_OPEN = 1000
 """The most open questions that one program may have at a time."""
-TENDER = "outside"
-"""The name under which the store itself holds the lease of such a run for a moment."""
-OVERLAP = 2000
-"""The milliseconds that looks for news overlap, since a fact may be written a little after its time."""
-LOOK_AGAIN = 10.0
-"""The seconds after which somebody who waits looks at the call itself, whatever the news say."""
-TENDING = 0.01
-"""The seconds before another look at a call that somebody else looks after just now."""
-TENDED = 2.0
-"""The seconds between two looks for runs whose program tells no more."""
-ENDED = ("finished", "failed", "answered", "rejected")
-"""The states of a call that has an outcome."""
 FAILURE = "Failure"
 """The kind of error of a call whose program reported that it failed."""
 
 
-class CallStatus(Struct, kw_only=True, omit_defaults=False):
-    """What became of a call that a program outside put before the gate."""
-
-    id: str
-    """The id of the call's run."""
-    source: str
-    tool: str
-    state: CallPhase
-    arguments: dict[str, Any] | None
-    """The arguments that may run, or that a person is asked about; None if they cannot be read."""
-    edited: bool = False
-    """True if a person changed the arguments."""
-    redact: tuple[str, ...] | None = None
-    """The arguments to mask wherever nobody decides; None if there are none."""
-    attempt: int = 0
-    """The number of starts that were reported. Above 0 the call may have run, whatever its state."""
-    verdict: Literal["approve", "edit", "reject", "respond"] | None = None
-    by: str | None = None
-    """Whoever decided: a person, `rule:NAME`, `grant:ID`, `deadline`."""
-    reason: str | None = None
-    """The reason why a person is asked, or why the call was refused."""
-    message: str | None = None
-    """The words for the agent of whoever refused the call."""
-    note: str | None = None
-    """The note of whoever approved the call."""
-    output: Any = None
-    """The call's output, or a person's answer in its place."""
-    error: str | None = None
-    """The error that the program reported."""
-    question: str | None = None
-    """The id of the question, open or settled."""
-    digest: str | None = None
-    until: int | None = None
-    """The deadline of the open question, in milliseconds since 1970."""
-    link: str | None = None
-    """The path of the question's page."""
-
-
 # -- asking ------------------------------------------------------------------------------------------
-
-
-def agent_of_caller(by: str, source: str) -> str:
-    """Return the name under which the calls of a source are judged.
-
-    It has the caller's name in it, so that nobody gets another program's name, or its grants. A colon in the caller's
-    name is escaped, so that no two programs have one name.
-    """
-    if by == source and ":" not in source:
-        return source
-    return f"{_prefix(by)}{source}"
-
-
-def _prefix(by: str) -> str:
-    return f"{by.replace('%', '%25').replace(':', '%3A')}:"
-
-
-def _source_of(began: f.Began) -> str:
-    """Return the source that the program gave."""
-    return began.agent.removeprefix(_prefix(began.caller or ""))
 
 
 def run_of_key(by: str, source: str, key: str) -> str:
@@ -185,7 +98,7 @@ async def ask_about_call(
     if again := request.again:
         untaken, request = await _untaken_or_new(store, request, agent, by)
         if untaken is not None:
-            return status_of(await _tended(store, untaken)), False
+            return status_of(await read_tended(store, untaken)), False
     run_id = new_id("run") if request.key is None else run_of_key(by, request.source, request.key)
     if request.key is not None and not again and (earlier := await _asked_before(store, run_id, request)) is not None:
         return earlier, False
@@ -217,13 +130,13 @@ async def ask_about_call(
                 raise
             return earlier, False
         return status_of(Stored(record=change.record, facts=change.facts)), True
-    raise _too_fast(run_id)
+    raise too_fast(run_id)
 
 
 async def _asked_before(store: Store, run_id: str, request: CallRequest) -> CallStatus | None:
     """Return the status of an ask with this key; raise `Conflict` if it was about another call."""
     try:
-        stored = await _tended(store, run_id)
+        stored = await read_tended(store, run_id)
     except RunNotFound:
         return None
     if stored.record.erased is not None or proposed_mark(stored.run()) != request_mark(request):
@@ -276,7 +189,7 @@ async def _check_room(store: Store, by: str) -> None:
 
 async def look_at_call(store: Store, run_id: str, *, by: str | None) -> CallStatus:
     """Return what became of a call; raise `RunNotFound` unless `by` asked about it. None is anybody."""
-    return status_of(_own_call(await _tended(store, run_id), by))
+    return status_of(_own_call(await read_tended(store, run_id), by))
 
 
 def _own_call(stored: Stored, by: str | None) -> Stored:
@@ -285,78 +198,6 @@ def _own_call(stored: Stored, by: str | None) -> Stored:
     if caller is None or (by is not None and caller != by) or stored.record.erased is not None:
         raise RunNotFound(f"There is no ask {stored.record.id!r} of {by}.")
     return stored
-
-
-def status_of(stored: Stored) -> CallStatus:
-    """Return the status of a stored call."""
-    run = stored.run()
-    state = run.calls.get(CALL)
-    if state is None or run.began is None:
-        raise UnreadableState(f"Run {stored.record.id!r} is no ask of a program outside.")
-    asked = state.question
-    try:
-        arguments: dict[str, Any] | None = effective(state, asked if state.phase is ASKED else None)
-    except BadJSON:
-        arguments = None
-    made = CallStatus(
-        id=run.id,
-        source=_source_of(run.began),
-        tool=state.tool,
-        state=_phase_of(run, state),
-        arguments=arguments,
-        edited=state.edited,
-        redact=_redact_of(run, state) or None,
-        attempt=state.attempt,
-        question=asked.id if asked is not None else None,
-        digest=state.digest,
-        link=f"/questions/{asked.id}" if asked is not None else None,
-    )
-    if asked is not None and state.phase is ASKED:
-        made.reason = asked.why or None
-        made.until = None if asked.until is None else run.began.at + asked.until
-    _add_verdict(made, run, state)
-    _add_outcome(made, state)
-    return made
-
-
-def _phase_of(run: Run, state: CallState) -> CallPhase:
-    if state.phase is ASKED and state.question is not None and state.question.kind == "doubt":
-        return "doubt"  # in a cancelled run too: nobody may take it for a call that did nothing
-    if run.cancelled is not None and state.phase in (NEW, ASKED, READY):
-        return "cancelled"
-    if state.phase is ASKED:
-        return "waiting"
-    if state.phase is DONE and isinstance(state.outcome, f.Finished):
-        if state.outcome.asked is not None:
-            return "answered"
-        return "failed" if state.outcome.error is not None else "finished"
-    if run.closed is not None or state.phase in (REFUSED, DONE):
-        return "rejected"
-    return "approved" if state.phase is READY else "running" if state.phase is RUNNING else "waiting"
-
-
-def _add_verdict(made: CallStatus, run: Run, state: CallState) -> None:
-    """Add who decided what, if somebody has: last, if a person was asked how the call ended."""
-    outcome, approval = state.outcome, state.approval
-    latest = run.decided.get(state.passed) if state.passed is not None else None
-    if type(latest) is f.Approved:
-        approval = latest
-    if isinstance(outcome, f.Refused):
-        made.verdict, made.by, made.message = "reject", outcome.by, state.words
-        made.reason = outcome.why or made.reason
-    elif isinstance(outcome, f.Finished) and outcome.asked is not None:
-        made.verdict, made.by = "respond", outcome.by
-    elif approval is not None and state.phase is not ASKED:
-        made.verdict, made.by, made.note = "edit" if state.edited else "approve", approval.by, approval.why
-
-
-def _add_outcome(made: CallStatus, state: CallState) -> None:
-    if isinstance(state.outcome, f.Finished):
-        output = decode(state.outcome.output)
-        if state.outcome.error is None:
-            made.output = output
-        else:
-            made.error = output if type(output) is str else str(output)
 
 
 # -- reports -----------------------------------------------------------------------------------------
@@ -376,84 +217,29 @@ async def start_call(
     Nobody else can start it then. The same holder's same start is no second one. `arguments` are those that are about
     to run: others than were approved are refused with `DigestMismatch`, which the run's journal then says.
     """
-    worker, seconds = _worker(holder), _checked_hold(hold)
-    given = None if arguments is None else _plain_arguments(arguments)
+    worker, seconds = worker_of_holder(holder), checked_hold(hold)
+    given = None if arguments is None else plain_arguments(arguments)
     for _ in range(ATTEMPTS):
-        stored = _own_call(await _tended(store, run_id), by)
+        stored = _own_call(await read_tended(store, run_id), by)
         run = stored.run()
         state = run.calls[CALL]
         if state.phase is RUNNING and stored.record.worker == worker:
-            await _check_given(store, stored, given)
+            await check_given(store, stored, given)
             return status_of(stored)
-        _check_can_start(stored, run, state)
-        await _check_given(store, stored, given)
+        check_can_start(stored, run, state)
+        await check_given(store, stored, given)
         lease = Lease(run_id, worker, (stored.fence or 0) + 1)
-        fact = f.Started(CALL, state.attempt + 1, lease.fence, at=_since_began(store, run))
-        change = _change(store, stored, run, [fact])
+        fact = f.Started(CALL, state.attempt + 1, lease.fence, at=since_began(store, run))
+        change = change_of_call(store, stored, run, [fact])
         change.lease, change.take, change.hold = lease, True, seconds
-        if (after := await _append(store, stored, change)) is not None:
+        if (after := await append_change(store, stored, change)) is not None:
             return status_of(after)
-    raise _too_fast(run_id)
-
-
-def _check_can_start(stored: Stored, run: Run, state: CallState) -> None:
-    """Raise the error that says why a call cannot be started."""
-    phase = _phase_of(run, state)
-    if phase == "running":
-        raise RunBusy("Another program, or another attempt of this one, has started this call already.")
-    if phase == "waiting":
-        raise NotPending("This call still waits for a person's decision; it must not run.")
-    if phase == "doubt":
-        raise Conflict("This call was started before and nobody knows how it ended; a person is asked.")
-    if phase != "approved":
-        raise NotPending(f"This call is {phase}, and cannot be started.")
-    # A caller's digest is compared as the door does it: what runs is what was approved, tool and arguments alike.
-    if state.digest is not None:
-        mark = state.fingerprint or state.call.definition or ""
-        if state.digest != action_digest(run, (), state, state.tool, mark, effective(state), state.preview):
-            raise DigestMismatch(f"The call of {state.tool!r} is not the one that was approved; it must not run.")
-
-
-async def _check_given(store: Store, stored: Stored, given: dict[str, Any] | None) -> None:
-    """Raise `DigestMismatch`, and say so in the journal, if a program reports other arguments than were approved."""
-    if given is None:
-        return
-    state = stored.run().calls[CALL]
-    if same(given, effective(state)):
-        return
-    await _tell_people(store, stored, state, given)
-    raise DigestMismatch(f"Others than these arguments were approved for {state.tool!r}; it must not run with these.")
-
-
-async def _tell_people(store: Store, stored: Stored, state: CallState, given: dict[str, Any]) -> None:
-    """Record a refused report for people to see: each once, and only so many, since a program may repeat itself."""
-    run = stored.run()
-    redact = _redact_of(run, state)
-    secrets = secrets_of(given, redact)
-    text = shortened(mask_secrets(canonical(masked_object(given, redact)).decode(), secrets), LONGEST_REPORT)
-    words = f"A report was refused: the program was about to run {state.tool} with other arguments: {text}"
-    told = [said.items for said in run.unheard if said.by == OUTSIDE]
-    if len(told) < MOST_REPORTS and not any(_text_of(items) == words for items in told):
-        await store.say(stored.record.id, words, by=OUTSIDE)
-
-
-def _text_of(items: Raw) -> str:
-    """Return the text of an input that `Store.say` has recorded."""
-    given = decode(items)
-    return str(given[0].get("content", "")) if type(given) is list and given and type(given[0]) is dict else str(given)
-
-
-def _redact_of(run: Run, state: CallState) -> tuple[str, ...]:
-    """Return the arguments to mask wherever nobody decides."""
-    if state.question is not None:
-        return state.question.redact
-    named = run.definition.redact if run.definition is not None else None
-    return (named or {}).get(state.call.tool, ())
+    raise too_fast(run_id)
 
 
 async def renew_call(store: Store, run_id: str, *, by: str | None, holder: str, hold: float = HOLD) -> CallStatus:
     """Hold the run's lease for `hold` seconds more; raise `LeaseLost` if it is another's, or the call is in doubt."""
-    worker, seconds = _worker(holder), _checked_hold(hold)
+    worker, seconds = worker_of_holder(holder), checked_hold(hold)
     stored = _own_call(await store.read(run_id), by)
     state = stored.run().calls[CALL]
     lease = Lease(run_id, worker, state.fence)
@@ -478,10 +264,10 @@ async def finish_call(
     asked how the call ended, is kept as evidence for that person, and raises `LeaseLost`. The same report again is no
     error.
     """
-    worker = _worker(holder)
+    worker = worker_of_holder(holder)
     if output is not None and error is not None:
         raise InvalidInput("A report has an output or an error, and this one has both.")
-    value = Raw(canonical(_plain_output(output if error is None else error)))
+    value = Raw(canonical(plain_output(output if error is None else error)))
     failed = None if error is None else FAILURE
     for _ in range(ATTEMPTS):
         stored = _own_call(await store.read(run_id), by)
@@ -490,19 +276,19 @@ async def finish_call(
         outcome = state.outcome
         if isinstance(outcome, f.Finished) and bytes(outcome.output) == bytes(value) and outcome.error == failed:
             return status_of(stored)
-        at = _since_began(store, run)
+        at = since_began(store, run)
         if state.phase is not RUNNING or stored.record.worker != worker:
-            await _keep_late(store, stored, state, value)
+            await keep_late(store, stored, state, value)
         fact = f.Finished(CALL, value, error=failed, at=at)
-        change = _change(store, stored, run, [fact, f.Concluded(source=CALL, at=at)] if taken else [fact])
+        change = change_of_call(store, stored, run, [fact, f.Concluded(source=CALL, at=at)] if taken else [fact])
         change.lease, change.release = Lease(run_id, worker, state.fence), True
         try:
-            after = await _append(store, stored, change)
+            after = await append_change(store, stored, change)
         except LeaseLost:
             continue
         if after is not None:
             return status_of(after)
-    raise _too_fast(run_id)
+    raise too_fast(run_id)
 
 
 async def take_call(store: Store, run_id: str, *, by: str | None) -> CallStatus:
@@ -511,261 +297,20 @@ async def take_call(store: Store, run_id: str, *, by: str | None) -> CallStatus:
     Taking it again changes nothing. Raises `NotPending` while there is no outcome.
     """
     for _ in range(ATTEMPTS):
-        stored = _own_call(await _tended(store, run_id), by)
+        stored = _own_call(await read_tended(store, run_id), by)
         run = stored.run()
         status = status_of(stored)
         if _is_taken(run):
             return status
         if status.state not in ENDED:
             raise NotPending(f"This call is {status.state}: it has no outcome that could be taken.")
-        at = _since_began(store, run)
-        change = _change(store, stored, run, [f.Concluded(source=CALL, at=at)])
+        at = since_began(store, run)
+        change = change_of_call(store, stored, run, [f.Concluded(source=CALL, at=at)])
         change.lease, change.take, change.release = Lease(run_id, TENDER, (stored.fence or 0) + 1), True, True
         try:
-            after = await _append(store, stored, change)
+            after = await append_change(store, stored, change)
         except (LeaseLost, RunBusy):
             continue
         if after is not None:
             return status_of(after)
-    raise _too_fast(run_id)
-
-
-async def _keep_late(store: Store, stored: Stored, state: CallState, value: Raw) -> None:
-    """Keep a report that does not count any more, and raise the error that says so."""
-    if state.attempt == 0:
-        raise Conflict("This call was not started; report the start first.")
-    late = f.Witnessed(CALL, state.attempt, value, at=_since_began(store, stored.run()))
-    known = [bytes(fact.output) for fact in stored.facts if type(fact) is f.Witnessed]
-    if len(known) < MOST_REPORTS and bytes(value) not in known:
-        await store.witness(stored.record.id, [late])
-    raise LeaseLost("This report came too late, or is of another program: it is kept as evidence, and does not count.")
-
-
-# -- what the store itself does for such runs --------------------------------------------------------
-
-
-async def _tended(store: Store, run_id: str) -> Stored:
-    """Return a run as it is now, after its deadline and the lease of its program."""
-    for _ in range(ATTEMPTS):
-        stored = await store.read(run_id)
-        record = stored.record
-        if record.caller is None or record.erased is not None:
-            return stored
-        await store.open()
-        tended = record.worker == TENDER and is_driven(record.worker, record.until, int(store.clock() * 1000))
-        if not tended and (after := await tend_call(store, stored)) is not None:
-            return after
-        await asyncio.sleep(TENDING)
-    return await store.read(run_id)
-
-
-async def tend_call(store: Store, stored: Stored, lease: Lease | None = None) -> Stored | None:
-    """Record what time has done to a call: a passed deadline, or a lease that lapsed. None if others were first."""
-    run, record = stored.run(), stored.record
-    state = run.calls.get(CALL)
-    if state is None and lease is None:
-        return stored
-    await store.open()
-    at = _since_began(store, run)
-    facts: list[f.AnyFact] = list(overdue(run, at))
-    now = int(store.clock() * 1000)
-    held = lease is None and is_driven(record.worker, record.until, now)
-    if state is not None and not facts and state.phase is RUNNING and not held and run.cancelled is None:
-        facts = [_doubt(run, state, at)]
-    if not facts and lease is None:
-        return stored
-    change = _change(store, stored, run, facts)
-    change.release = True
-    change.lease = lease or Lease(record.id, TENDER, (stored.fence or 0) + 1)
-    change.take = lease is None
-    try:
-        return await _append(store, stored, change)
-    except (LeaseLost, RunBusy):
-        return None
-
-
-def _doubt(run: Run, state: CallState, at: int) -> f.Asked:
-    """Return the question about a call that was started, and of which its program tells no more."""
-    asked = state.question
-    fields: dict[str, Any] = {"redact": _redact_of(run, state)}
-    if asked is not None:
-        fields |= {"reviewers": asked.reviewers, "risk": asked.risk}
-    note = f"{run.began.agent if run.began else 'The program'} told nothing more of it."
-    return doubt_of(run, (), state, note, at, fields)
-
-
-async def tend_calls(store: Store) -> int:
-    """Look after all runs of programs outside that are due; return their number.
-
-    A question whose deadline has passed is rejected. A call that was started and is reported no more is in doubt.
-    """
-    leases = await store.claim(TENDER, agents=None, hold=30.0, limit=100, outside=True)
-    for lease in leases:
-        try:
-            stored = await store.read(lease.run)
-            if await tend_call(store, stored, lease) is None:
-                await store.release(lease)
-        except AssentryError as error:
-            log.warning("The ask %s cannot be looked after: %s", lease.run, error)
-            await store.release(lease, error=str(error))
-    return len(leases)
-
-
-async def keep_tending(store: Store) -> None:
-    """Look after the runs of programs outside until cancelled."""
-    while True:
-        try:
-            if await tend_calls(store):
-                continue
-        except Exception as error:  # whatever it is, deadlines and lapsed holds of all other calls wait for this task
-            trace = None if isinstance(error, AssentryError) else error
-            log.warning("The asks of programs outside cannot be looked after; trying again: %s", error, exc_info=trace)
-        await asyncio.sleep(TENDED)
-
-
-# -- waiting -----------------------------------------------------------------------------------------
-
-
-class _Waiter:
-    """Somebody who waits for the decision on one call."""
-
-    def __init__(self, run: str) -> None:
-        self.run = run
-        self.news = asyncio.Event()
-
-
-class CallWatch(StoreWatch[_Waiter]):
-    """Those who wait for decisions on one event loop: one look at the store for all of them."""
-
-    name = "The watch over asks"
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._since = 0
-
-    async def look(self, first: bool) -> None:
-        """Wake those about whose run there is news; the first look wakes nobody, as all have just read."""
-        await self.store.open()
-        now = int(self.store.clock() * 1000)
-        since = (now if first else self._since) - OVERLAP
-        self._since = now
-        while True:
-            found = await self.store.news(since)
-            changed = {news.run for news in found if news.kind != "question.asked"}
-            for member in self.members:
-                if member.run in changed:
-                    member.news.set()
-            if len(found) < MOST_NEWS:
-                return
-            since = max(found[-1].at, since + 1)  # there may be more
-
-
-_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Store, CallWatch]] = WeakKeyDictionary()
-
-
-def _watch_of(store: Store) -> CallWatch:
-    """Return the watch over a store's asks on this event loop."""
-    of_loop = _watches.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
-    if store not in of_loop:
-        of_loop[store] = CallWatch(store)
-    return of_loop[store]
-
-
-async def wait_for_call(
-    store: Store,
-    run_id: str,
-    timeout: float | None,
-    look: Callable[[], Awaitable[CallStatus]],
-) -> CallStatus:
-    """Return a call's status once it is decided, or as it is after `timeout` seconds."""
-    status = await look()
-    if not is_undecided(status) or timeout == 0:
-        return status
-    watch, waiter = _watch_of(store), _Waiter(run_id)
-    try:
-        async with asyncio.timeout(timeout):
-            await watch.join(waiter).wait()
-            while is_undecided(status := await look()):
-                waiter.news.clear()
-                await _news_or_deadline(store, status, waiter)
-    except TimeoutError:
-        pass
-    finally:
-        watch.leave(waiter)
-    return status
-
-
-async def _news_or_deadline(store: Store, status: CallStatus, waiter: _Waiter) -> None:
-    """Wait for news of a call, or until its question's deadline has passed; then it is looked at again."""
-    left = LOOK_AGAIN
-    if status.until is not None:
-        left = min(left, max(0.0, status.until / 1000 - store.clock()) + 0.002)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(left):  # not `wait_for`: before Python 3.12 it may swallow the end of the whole wait
-            await waiter.news.wait()
-
-
-def is_undecided(status: CallStatus) -> bool:
-    """Return True while a person is asked, before the call or because nobody knows how it ended."""
-    return status.state in ("waiting", "doubt")
-
-
-# -- parts -------------------------------------------------------------------------------------------
-
-
-def _worker(holder: str) -> str:
-    if type(holder) is not str or not 1 <= len(holder) <= LONGEST_HOLDER or not holds(holder) or "\0" in holder:
-        raise UsageError(f"A holder is text of 1 to {LONGEST_HOLDER} characters without NUL, got {described(holder)}.")
-    return f"{OUTSIDE}:{holder}"
-
-
-def _checked_hold(hold: float) -> float:
-    if type(hold) not in (int, float) or not 0 < hold <= LONGEST_HOLD:
-        raise UsageError(f"hold is a number of seconds above 0, at most {LONGEST_HOLD:,.0f}; got {described(hold)}.")
-    return float(hold)
-
-
-def _plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        value = plain(dict(arguments))
-    except (BadJSON, TypeError, ValueError) as error:
-        raise InvalidArguments(f"These arguments are not a JSON object: {error}.") from None
-    return value if type(value) is dict else {}
-
-
-def _plain_output(output: Any) -> Any:
-    try:
-        return plain(output)
-    except BadJSON as error:
-        raise InvalidInput(f"This output is not JSON: {error}. Report it as JSON or text.") from None
-
-
-def _since_began(store: Store, run: Run) -> int:
-    return max(0, int(store.clock() * 1000) - (run.began.at if run.began is not None else 0))
-
-
-def _change(store: Store, stored: Stored, run: Run, facts: list[f.AnyFact]) -> Change:
-    """Fold facts into a run, and return the change that records them."""
-    projection = Projection()
-    for fact in facts:
-        fold(run, fact)
-        projection.note(run, fact)
-    return projection.change(run, len(stored.facts), facts, store.clock())
-
-
-async def _append(store: Store, stored: Stored, change: Change) -> Stored | None:
-    """Write a change, and return the run after it; None if another writer was first."""
-    try:
-        await store.append(change)
-    except Overtaken:
-        return None
-    facts = [*stored.facts, *change.facts]
-    record = change.record
-    lease = change.lease
-    if lease is not None and not change.release:
-        record.worker = lease.worker
-    return Stored(record=record, facts=facts, fence=lease.fence if lease is not None else stored.fence)
-
-
-def _too_fast(run_id: str) -> Overtaken:
-    return Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
+    raise too_fast(run_id)

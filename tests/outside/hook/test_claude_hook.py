@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from assentry import Approve, Edit, Reject, Respond
-from assentry.store.calls import CallStatus, look_at_call
+from assentry.store.call_status import CallStatus
+from assentry.store.calls import look_at_call
 
 from .support import SESSION, answer, asked, begin, claude, decide, decided, made_store, run
 

@@ -18,7 +18,7 @@ from mcp import MCPError, types
 from ...core.digest import canonical, digest
 from ...errors import AssentryError, InvalidInput, MCPServerFailed, NotDecided, OutcomeUnknown, RunBusy
 from ...mcp.tool import MCPTool
-from ...store.calls import ENDED, CallStatus, is_undecided
+from ...store.call_status import ENDED, CallStatus, is_undecided
 from ...tools.user_question import NAME, read_user_question
 from ..approvals import Approvals, AskedCall
 from ..options import CallOptions

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ...core.digest import canonical
 from ...core.wording import shortened
-from ...store.calls import CallStatus
+from ...store.call_status import CallStatus
 from ..approvals import why_not
 
 ASK, STATE = "assentry/ask", "assentry/state"

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ...core.digest import BadJSON, digest, parse_object, same
 from ...core.wording import clean_text, shortened, worded
 from ...errors import AssentryError, DigestMismatch, NotDecided, RunNotFound, UsageError
-from ...store.calls import CallStatus, is_undecided
+from ...store.call_status import CallStatus, is_undecided
 from ..approvals import RUNNABLE, Approvals, AskedCall, edit_note, why_not
 from .dialect import EndedCall, HookDialect, HookReply, ProposedCall
 from .effect import show_effect
