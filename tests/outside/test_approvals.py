@@ -247,6 +247,24 @@ async def test_a_hold_is_renewed_while_the_body_runs(asking: AskingPlace, monkey
         await call.finish("ok")
 
 
+async def test_a_hold_is_renewed_again_after_the_place_could_not_be_reached(asking: AskingPlace) -> None:
+    async with asking.approvals() as approvals:
+        call = await approvals.ask("pay", ARGS)
+        await asking.decide(call.status, Approve())
+        tried = 0
+
+        async def away(*args: Any) -> Any:
+            nonlocal tried
+            tried += 1
+            raise Upstream("It is away.") if tried == 1 else NotSignedIn("That is enough.")
+
+        call._place.renew = away  # type: ignore[method-assign]
+        await call.start(hold=0.03)
+        assert call._renewal is not None
+        await soon(call._renewal)
+    assert tried == 2
+
+
 async def test_a_hold_that_cannot_be_renewed_is_left_to_run_out(
     asking: AskingPlace, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -280,12 +280,13 @@ class AskedCall:
         """Renew the hold until it is lost, or the call is reported."""
         while True:
             await asyncio.sleep(hold / RENEWALS)
-            with suppress(Upstream):  # it holds on for a while; another attempt comes before it ends
-                try:
-                    await self._place.renew(self.id, self._holder, hold)
-                except AssentryError as error:  # lost, or the token was revoked: it runs out without a report
-                    log.warning("The hold on %s is not renewed any more: %s", self.status.tool, error)
-                    return
+            try:
+                await self._place.renew(self.id, self._holder, hold)
+            except Upstream as error:  # it holds on for a while; another attempt comes before it ends
+                log.info("The hold on %s could not be renewed; trying again: %s", self.status.tool, error)
+            except AssentryError as error:  # lost, or the token was revoked: it runs out without a report
+                log.warning("The hold on %s is not renewed any more: %s", self.status.tool, error)
+                return
 
 
 def why_not(status: CallStatus) -> str:
