@@ -212,9 +212,10 @@ async def test_what_a_program_writes_on_its_standard_error_tells_clients_no_cred
     assert key not in str([await desk.store.lines(run.id) for run in await desk.runs()])
 
 
+@pytest.mark.parametrize("key", ["sk-of-the-gateway", "sk-für-das-gateway"])
 @pytest.mark.parametrize("mode", ERAS)
-async def test_an_error_of_a_call_tells_clients_no_credential(tmp_path: Path, mode: str) -> None:
-    desk, key = Desk(tmp_path, ALLOW), "sk-of-the-gateway"
+async def test_an_error_of_a_call_tells_clients_no_credential(tmp_path: Path, mode: str, key: str) -> None:
+    desk = Desk(tmp_path, ALLOW)
     async with desk.client(raw("quotes its key", tmp_path / "seen"), env={"SHOP_KEY": key}, mode=mode) as client:
         result = await client.call_tool("act", {"what": "result"})
         assert result.is_error and text(result) == "rejected key [masked]" and result.structured_content is None

@@ -234,7 +234,7 @@ class UpstreamServer:
 
     def _unless_secret(self, value: T) -> T | None:
         """Return what the server wrote; None if a credential is in it."""
-        text = json.dumps(value)
+        text = json.dumps(value, ensure_ascii=False)
         return value if mask_secrets(text, self._secrets) == text else None
 
     async def _converse(
