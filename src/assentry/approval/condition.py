@@ -302,10 +302,12 @@ def _may_be_under(value: str, limit: Any) -> bool:
         return False
     path = posixpath.normpath(value.replace("\\", "/"))
     path = f"/{path.lstrip('/')}" if path.startswith("/") else path
-    if path in (".", "/"):
+    if path == "/":
         return False
     if type(limit) is str and path.startswith("/") is not limit.startswith("/"):
         return True  # only whoever knows the working folder can tell
+    if path == ".":
+        return False
     return _is_under(path, limit) or has_part_up(path) or not is_normal_path(path)
 
 
