@@ -25,7 +25,7 @@ from ..approval.foreign_call import LONGEST_NAME
 from ..core import allowed
 from ..core.digest import canonical
 from ..errors import NotApproved, NotDecided, UsageError
-from ..store.calls import CallStatus
+from ..store.call_status import CallStatus
 from .approvals import Approvals, edit_note, text_with_edit
 from .blocking import SyncApprovals
 from .graph_interrupt import WAIT, ModelCall, call_key

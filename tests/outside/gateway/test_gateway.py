@@ -219,8 +219,9 @@ async def test_a_tool_that_changed_while_the_client_was_away_waits_for_another_a
     assert written(seen) == []
 
 
+@pytest.mark.parametrize("listed", [False, True])
 async def test_a_tool_that_changed_with_a_new_connection_right_before_the_call_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk, seen = Desk(tmp_path), tmp_path / "seen"
     call = UpstreamServer.call
@@ -228,6 +229,8 @@ async def test_a_tool_that_changed_with_a_new_connection_right_before_the_call_w
     async def reconnected(self: UpstreamServer, *given: Any, **options: Any) -> Any:
         seen.with_suffix(".changed").touch()
         await self._server.drop(await self.link())  # the call starts the program anew
+        if listed:  # by another client's call
+            await self._server.refresh(fresh=True)
         return await call(self, *given, **options)
 
     monkeypatch.setattr(UpstreamServer, "call", reconnected)

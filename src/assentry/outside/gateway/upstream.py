@@ -125,6 +125,10 @@ class UpstreamServer:
         self._timeout, self._secrets = timeout, secrets
         self._numbers = itertools.count()
         self._stack = AsyncExitStack()
+        self._changes = 0
+        """The number of times that the server said that its tools have changed."""
+        self._looked: dict[str, tuple[ServerConnection, int, str]] = {}
+        """By tool, the last look at it: the connection, the number of changes before, and the fingerprint."""
         self.on_message: Callable[[Any], Awaitable[None]] | None = None
         """A function that gets what the server tells all of its clients."""
         self.on_tools_changed: Callable[[], None] | None = None
@@ -159,11 +163,16 @@ class UpstreamServer:
         A list that was read before is used only if the server says when it changes, and never if `fresh`.
         """
         server: MCPServer = self._server
-        told = (await self.link()).session.server_capabilities
+        link, changes = await self.link(), self._changes
+        told = link.session.server_capabilities
         says = told is not None and told.tools is not None and bool(told.tools.list_changed)
+        lists = fresh or not says or server.stale  # else the list may be from before a change that was seen elsewhere
         with self._masked():
-            await server.refresh(fresh=fresh or not says)
-        return next((tool for tool in server.tools if tool.remote == name), None)
+            await server.refresh(fresh=lists)
+        found = next((tool for tool in server.tools if tool.remote == name), None)
+        if lists and found is not None:
+            self._looked[name] = link, changes, found.fingerprint
+        return found
 
     async def tools(self) -> list[MCPTool]:
         """Return all tools as the server has them now."""
@@ -205,10 +214,13 @@ class UpstreamServer:
         raise AssertionError("unreachable")
 
     async def _checked_link(self, approved: MCPTool) -> ServerConnection:
-        """Return a connection in which the tool is as approved: a server that was started anew may have another."""
+        """Return a connection in which the tool is as approved: a server that was started anew may have another.
+
+        That somebody else has listed the tools there does not count: the list may have this one changed.
+        """
         for _ in range(CHECKS):
             link = await self.link()
-            if not self._server.stale:
+            if self._looked.get(approved.remote) == (link, self._changes, approved.fingerprint):
                 return link
             now = await self.tool(approved.remote, fresh=True)
             if now is None or now.fingerprint != approved.fingerprint:
@@ -273,5 +285,6 @@ class UpstreamServer:
             await self.on_message(message)
 
     def _tools_changed(self) -> None:
+        self._changes += 1
         if self.on_tools_changed is not None:
             self.on_tools_changed()
