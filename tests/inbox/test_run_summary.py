@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from assentry import Agent, Approve, Runner, Secret, function_tool
 from assentry.core import facts as f
@@ -12,7 +16,10 @@ from assentry.inbox import run_summary
 from assentry.inbox.identity import Identity
 from assentry.inbox.permissions import JournalView
 from assentry.inbox.run_summary import RunWords, cost_of, standing_of, words_of, words_of_runs
-from assentry.store import MemoryStore, Store
+from assentry.store import MemoryStore, SQLiteStore, Store
+from assentry.store.damage import damage_of
+from assentry.store.record import Entry
+from assentry.store.row_codec import LARGE
 from assentry.testing import FakeClock, ScriptedModel, call
 from assentry.testing.store_checks.draft import RunDraft, json, put_asking
 from tests.inbox.support import live_store
@@ -81,6 +88,65 @@ async def test_a_list_reads_no_more_journals_than_are_short_in_sum(monkeypatch: 
     runs = (await store.runs()).items
     monkeypatch.setattr(run_summary, "MOST_LISTED", runs[0].seq + runs[1].seq)
     assert list(await words_of_runs(VERA, store, runs)) == [runs[0].id, runs[1].id]
+
+
+async def test_a_list_reads_the_journals_of_short_runs_at_once(
+    live_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with live_store as store:
+        for _ in range(3):
+            await put_asking(store)
+        runs = (await store.runs()).items
+        alone = {run.id: await words(store, run.id) for run in runs}
+        read = await store.histories([run.id for run in runs])
+
+        async def histories(run_ids: Collection[str]) -> dict[str, list[Entry]]:
+            return {run_id: read[run_id] for run_id in run_ids}
+
+        async def history(run_id: str, **part: Any) -> list[Entry]:
+            raise AssertionError(f"{run_id} is read alone.")
+
+        monkeypatch.setattr(store, "histories", histories)
+        monkeypatch.setattr(store, "history", history)
+        assert await words_of_runs(VERA, store, runs) == alone
+        assert all(each.text for each in alone.values())
+
+
+async def test_a_long_run_of_a_list_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    await put_asking(store)
+    runs = (await store.runs()).items
+    found = await words_of_runs(VERA, store, runs)
+    monkeypatch.setattr(run_summary, "SHORT", runs[0].seq - 1)
+    assert await words_of_runs(VERA, store, runs) == found
+
+
+async def test_a_list_shows_large_words_as_the_page_of_their_run_does() -> None:
+    store = MemoryStore()
+    draft = RunDraft(store.clock)
+    draft.facts[1] = f.Said(json("word " * LARGE))
+    await draft.write(store)
+    assert (await words_of_runs(VERA, store, [await store.record(draft.id)]))[draft.id] == await words(store, draft.id)
+
+
+@pytest.mark.parametrize("short", [0, 25])
+async def test_a_damaged_or_deleted_run_is_listed_without_its_words(
+    short: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_summary, "SHORT", short)
+    async with SQLiteStore(tmp_path / "runs.db") as store:
+        for _ in range(2):
+            await put_asking(store)
+        sound, damaged = (await store.runs()).items
+        deleted = replace(sound, id="r_deleted")
+        with sqlite3.connect(tmp_path / "runs.db") as file:
+            where = "WHERE seq = 2 AND run = (SELECT id FROM assentry_runs WHERE run = ?)"
+            file.execute(f"UPDATE assentry_journal SET fact = replace(fact, 'said', 'Said') {where}", (damaged.id,))
+        found = await words_of_runs(VERA, store, [sound, damaged, deleted])
+        assert found[sound.id].text
+        assert found[damaged.id] == found["r_deleted"] == RunWords()
+        [noted] = damage_of(store).rows
+        assert damaged.id in noted.said
 
 
 async def test_a_run_costs_its_turns_tokens_calls_and_the_time_in_which_people_were_asked() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from typing import Any, NamedTuple, TypeVar
@@ -401,6 +401,26 @@ class FindsKindsFromTheStart(MemoryStore):
 class GivesHashesOfPayloads(Chained):
     async def history(self, run_id: str, *, payloads: bool = False, **more: Any) -> list[Entry]:
         return await super().history(run_id, **more)
+
+
+@fault("Each run has its own history.")
+class GivesOneHistoryToAll(MemoryStore):
+    async def histories(self, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+        found = await super().histories(run_ids)
+        return {run_id: next(iter(found.values())) for run_id in found}
+
+
+@fault("Only these runs are read.")
+class GivesAllHistories(MemoryStore):
+    async def histories(self, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+        return await super().histories(self._runs if run_ids else ())
+
+
+@fault("An erased run has the history that is left of it.")
+class LeavesOutErasedRuns(MemoryStore):
+    async def histories(self, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+        found = await super().histories(run_ids)
+        return {run_id: each for run_id, each in found.items() if not any("erased" in entry.fact for entry in each)}
 
 
 @fault("The open question about the same call took a settled one's place.")

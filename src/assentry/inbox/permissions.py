@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decide import may_decide
 from ..store.record import MOST, Entry, GrantRecord, Question, RunRecord
-from ..store.store import Store
+from ..store.store import Store, part_of_history
 from .identity import Identity
 from .mask import SECRET_KINDS, AnyQuestion, masked, masked_grant, masked_journal, secret_tools
 
@@ -46,19 +48,43 @@ class JournalView:
         store: The store of the run.
         record: The run's record.
         payloads: True for facts with their large payloads.
+        known: All entries of the journal, if somebody has just read them without payloads. They spare reads, unless a
+            payload is stored apart.
     """
 
-    def __init__(self, who: Identity, store: Store, record: RunRecord, *, payloads: bool = False) -> None:
+    def __init__(
+        self,
+        who: Identity,
+        store: Store,
+        record: RunRecord,
+        *,
+        payloads: bool = False,
+        known: list[Entry] | None = None,
+    ) -> None:
         self._who, self._store, self._run, self.seq = who, store, record.id, record.seq
+        self._known = None if known is None or any("blobs" in each.fact for each in known) else known
         self._trusted = who.may("decide") and (record.started_by is None or record.started_by != who.name)
         self._payloads = payloads
         self._plain: bool | None = None
         self._whole: tuple[list[Entry], list[Question]] | None = None
 
+    async def _history(
+        self,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        payloads: bool = False,
+    ) -> list[Entry]:
+        """Return a part of the journal as it is, of the known entries or else of the store."""
+        if self._known is None:
+            return await self._store.history(self._run, after=after, limit=limit, kinds=kinds, payloads=payloads)
+        return part_of_history(self._known, after, limit, kinds)
+
     async def is_plain(self) -> bool:
         """Return True if nothing can be masked."""
         if self._plain is None:
-            telling = await self._store.history(self._run, kinds=SECRET_KINDS)
+            telling = await self._history(kinds=SECRET_KINDS)
             tools = secret_tools(telling, trusted=self._trusted)
             if tools and not self._trusted:
                 tools.add(HOSTED_CALL)
@@ -68,7 +94,7 @@ class JournalView:
     async def _names(self, tool: str) -> bool:
         """Return True if a fact besides the definitions names a tool, or a type of item."""
         text = encode(tool)
-        found = await self._store.history(self._run, kinds={"": text.decode()}, payloads=True)
+        found = await self._history(kinds={"": text.decode()}, payloads=True)
         return any(entry.fact.get("fact") != "defined" and text in encode(entry.fact) for entry in found)
 
     async def part(self, after: int = 0, limit: int | None = None) -> list[Entry]:
@@ -76,16 +102,16 @@ class JournalView:
         known = max(0, self.seq - after)
         limit = known if limit is None else min(limit, known)
         if await self.is_plain():
-            return await self._store.history(self._run, after=after, limit=limit, payloads=self._payloads)
+            return await self._history(after=after, limit=limit, payloads=self._payloads)
         if self._whole is None:
-            entries = await self._store.history(self._run, payloads=self._payloads)
+            entries = await self._history(payloads=self._payloads)
             self._whole = entries, await all_questions(self._store, self._run)
         shown = slice(after, after + limit)
         return masked_journal(*self._whole, lambda each: may_see(self._who, each), trusted=self._trusted, shown=shown)
 
     async def find(self, text: str, *kinds: str) -> list[int]:
         """Return the numbers of the facts of these kinds whose JSON may have this text."""
-        found = await self._store.history(self._run, kinds=dict.fromkeys(kinds, text))
+        found = await self._history(kinds=dict.fromkeys(kinds, text))
         return [entry.seq for entry in found]
 
 

@@ -13,6 +13,8 @@ from msgspec import Struct
 from ..core.facts import Usage
 from ..core.run import UNDER_WAY
 from ..core.transcript import content_text
+from ..errors import RunNotFound, UnreadableState
+from ..store.damage import damage_of
 from ..store.record import MOST, Entry, Question, RunRecord
 from ..store.stop import AgentStop
 from ..store.store import Store
@@ -26,6 +28,8 @@ LONGEST_WORDS = 240
 """The most characters of the user's words in a headline."""
 BEGINNING = 4
 """The facts in which a run's first input is looked for."""
+SHORT = 25
+"""The most facts of a run that a list reads whole, with those of others: longer ones are read in parts."""
 MOST_LISTED = 20_000
 """The facts of all runs of a list, beyond which no further words are shown: looking for secrets reads all facts."""
 MOST_LINKED = 10
@@ -89,12 +93,24 @@ def _words(items: object) -> str:
 
 async def words_of_runs(who: Identity, store: Store, runs: Sequence[RunRecord]) -> dict[str, RunWords]:
     """Return the users' first words in the runs of a list, by the run's id."""
-    found, read = dict[str, RunWords](), 0
+    shown, read = list[RunRecord](), 0
     for run in runs:
         read += run.seq
         if run.erased is None and read <= MOST_LISTED:
-            found[run.id] = await words_of(JournalView(who, store, run))
-    return found
+            shown.append(run)
+    known = await store.histories([run.id for run in shown if run.seq <= SHORT])
+    return {run.id: await _listed_words(JournalView(who, store, run, known=known.get(run.id)), store) for run in shown}
+
+
+async def _listed_words(view: JournalView, store: Store) -> RunWords:
+    """Return the user's first words for a list, which is there without them if a run is damaged or was deleted."""
+    try:
+        return await words_of(view)
+    except RunNotFound:
+        return RunWords()
+    except UnreadableState as error:
+        damage_of(store).note("other", str(error), int(store.clock() * 1000))
+        return RunWords()
 
 
 async def cost_of(store: Store, record: RunRecord, now: int) -> RunCost | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from msgspec import Raw
@@ -445,8 +446,19 @@ class Store(ABC):
         if payloads and any("blobs" in entry.fact for entry in entries):
             facts = (await self.read(run_id)).facts
             entries = [replace(entry, fact=decode(encode(fact))) for entry, fact in zip(entries, facts, strict=False)]
-        found = [entry for entry in entries[max(after, 0) :] if kinds is None or _is_wanted(entry.fact, kinds)]
-        return found[:limit]
+        return part_of_history(entries, after, limit, kinds)
+
+    async def histories(self, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+        """Return the whole histories of several runs, by their ids, as `history` does for one.
+
+        A run that is not there or is damaged is left out: `history` says why. Meant for lists of short runs. A store
+        that can read them at once does so.
+        """
+        found: dict[str, list[Entry]] = {}
+        for run_id in run_ids:
+            with suppress(RunNotFound, UnreadableState):
+                found[run_id] = await self.history(run_id)
+        return found
 
     async def successor(self, question_id: str, *, known: Question | None = None) -> Question | None:
         """Return the question that took a settled question's place; None if there is none, or the question is open.
@@ -1199,6 +1211,14 @@ async def find_successor(find: Callable[..., Awaitable[Page[AnyQuestion]]], ques
             if each.call == question.call and each.path == question.path:
                 return each
     return None
+
+
+def part_of_history(
+    entries: Sequence[Entry], after: int = 0, limit: int | None = None, kinds: Mapping[str, str] | None = None
+) -> list[Entry]:
+    """Return the entries of a whole history that `Store.history` gives for these arguments."""
+    found = [entry for entry in entries[max(after, 0) :] if kinds is None or _is_wanted(entry.fact, kinds)]
+    return found[:limit]
 
 
 def _is_wanted(fact: dict[str, Any], kinds: Mapping[str, str]) -> bool:

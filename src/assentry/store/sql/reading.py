@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -33,6 +34,9 @@ A longer run would block the event loop too long.
 """
 LONG = 20
 """The number of times longer that a run may be which goes on from a snapshot: the facts before it are not decoded."""
+
+MOST_AT_ONCE = 100
+"""The most runs whose histories one statement reads."""
 
 HIGHEST_FENCE = 2**63 - 1
 """No lease can come after it."""
@@ -186,6 +190,45 @@ def history(
         rows = _rows_of_kinds(transaction, own, after, kinds)[:limit]
     kept = _blobs(transaction, own.number, rows, few=True) if payloads and own.record.erased is None else None
     return [Entry(row.seq, row.at, _fact_as_json(run_id, row, kept), row.hash.hex()) for row in rows]
+
+
+def histories(transaction: Transaction, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+    """Return the whole histories of runs, without those that are not there or damaged; see `Store.histories`."""
+    ids = sorted({each for each in run_ids if type(each) is str and holds(each)})
+    found: dict[str, list[Entry]] = {}
+    for start in range(0, len(ids), MOST_AT_ONCE):
+        some = ids[start : start + MOST_AT_ONCE]
+        own_rows = transaction.rows(_own_of_some(len(some)), **{f"run{n}": run_id for n, run_id in enumerate(some)})
+        numbers = {f"run{n}": each[-2] for n, each in enumerate(own_rows)}
+        rows: dict[Any, list[tuple[Any, ...]]] = {number: [] for number in numbers.values()}
+        for number, *row in transaction.rows(_rows_of_some(len(numbers)), **numbers) if numbers else ():
+            rows[number].append(tuple(row))
+        for each in own_rows:
+            with suppress(UnreadableState):
+                own = _own((*each, None, None))
+                found[own.record.id] = _whole_history(own, rows[own.number])
+    return found
+
+
+def _whole_history(own: Own, rows: list[tuple[Any, ...]]) -> list[Entry]:
+    record = own.record
+    checked = check_chain(record.id, rows, 0, record.seq, head_of(record.id, own.head), record.erased)
+    return [Entry(row.seq, row.at, _fact_as_json(record.id, row, None), row.hash.hex()) for row in checked]
+
+
+@functools.cache
+def _own_of_some(count: int) -> Statement:
+    """Return the query of the own rows of so many runs, without their contexts."""
+    found = select(*RECORD, runs.c.fence, runs.c.id, runs.c.head)
+    return Statement(found.where(runs.c.run.in_([bindparam(f"run{number}") for number in range(count)])))
+
+
+@functools.cache
+def _rows_of_some(count: int) -> Statement:
+    """Return the query of all journal rows of so many runs, by their numbers."""
+    found = select(journal.c.run, journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
+    wanted = journal.c.run.in_([bindparam(f"run{number}") for number in range(count)])
+    return Statement(found.where(wanted).order_by(journal.c.run, journal.c.seq))
 
 
 def _fact_as_json(run: str, row: JournalRow, kept: Mapping[str, bytes] | None) -> dict[str, Any]:

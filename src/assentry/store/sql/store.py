@@ -39,7 +39,7 @@ from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
 from .preview_requests import SQLPreviewRequests
-from .reading import chapters_differ, find_definition, history, journal_of, load_run, newest, own_row, read
+from .reading import chapters_differ, find_definition, histories, history, journal_of, load_run, newest, own_row, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .statistics import read_counts, read_open_count
@@ -184,6 +184,10 @@ class SQLStore(Store):
         return await self._read(
             lambda transaction: history(transaction, run_id, after, limit, kinds, payloads), snapshot=True
         )
+
+    async def histories(self, run_ids: Collection[str]) -> dict[str, list[Entry]]:
+        """Return the whole histories of several runs in one read."""
+        return await self._read(lambda transaction: histories(transaction, run_ids), snapshot=True)
 
     async def journal(self, run_id: str) -> ExactJournal:
         """Return a run's journal to the letter, with its blobs and its head."""

@@ -11,7 +11,7 @@ from ...store.row_codec import pack, redacted
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import RunDraft, json, put_asking
-from .expect import raises, same_facts, true
+from .expect import alike, raises, same_facts, true
 
 Damage = Callable[[Store, str, int, bytes], Awaitable[None] | None]
 """A function that replaces the row with this number, of this store and run, with a text."""
@@ -27,7 +27,7 @@ def checks(damage: Damage) -> tuple[Callable[[Store, FakeClock], Awaitable[None]
 
     async def notices_damage(store: Store, clock: FakeClock) -> None:
         """A row that is not what was written is noticed, and named."""
-        (question,) = await put_asking(store)
+        (question,), (other,) = await put_asking(store), await put_asking(store)
         await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
         facts = (await store.read(question.run)).facts
         seq, refused = len(facts), facts[-1]
@@ -49,6 +49,8 @@ def checks(damage: Damage) -> tuple[Callable[[Store, FakeClock], Awaitable[None]
                 sentence = f"A row that was changed to {text!r:.80} is noticed."
                 error = await raises(UnreadableState, work(question.run), sentence)
                 true(question.run in str(error) and str(number) in str(error), f"{sentence} The error names the row.")
+            found = await store.histories([question.run, other.run])
+            alike(list(found), [other.run], "Of several histories only the damaged one is left out.")
             await raises(UnreadableState, store.rebuild(), "Records are not made anew from rows that were changed.")
             await replace(store, question.run, number, texts[number - 1])
             same_facts((await store.read(question.run)).facts, facts, "A row that is as it was can be read.")

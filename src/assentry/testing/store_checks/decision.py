@@ -310,6 +310,7 @@ async def leaves_erased_runs_alone(store: Store, clock: FakeClock) -> None:
     await raises(RunFinished, store.say(draft.id, "Hello?"), "Nobody can speak to a run that was erased.")
     await raises(RunFinished, store.expire(draft.id), "Nothing can be done to a run that was erased.")
     alike(await store.lines(draft.id), lines, "Nothing is added to a run that was erased.")
+    alike(await store.histories([draft.id]), {draft.id: lines}, "An erased run has the history that is left of it.")
 
 
 async def decides_on_what_is_asked(store: Store, clock: FakeClock) -> None:

@@ -309,6 +309,17 @@ async def gives_parts_of_a_history(store: Store, clock: FakeClock) -> None:
     alike([entry.fact for entry in found], facts, "With `payloads`, every fact is whole.")
 
 
+async def gives_histories_of_several_runs(store: Store, clock: FakeClock) -> None:
+    """The histories of several runs are those of each, without the runs that are not there."""
+    drafts = [await put_begun(store), asking(clock, (SEND, SEND)), await put_ended(store), await put_begun(store)]
+    await drafts[1].write(store)
+    await drafts[3].add(f.Said(json("x" * 2 * LARGE), "ann", at=1)).write(store)
+    alone = {draft.id: await store.history(draft.id) for draft in drafts}
+    alike(await store.histories([*alone, *alone, "r_none", "\ud800"]), alone, "Each run has its own history.")
+    alike(await store.histories([drafts[1].id]), {drafts[1].id: alone[drafts[1].id]}, "Only these runs are read.")
+    alike(await store.histories([]), {}, "No runs have no histories.")
+
+
 async def finds_the_newest_of_a_thread(store: Store, clock: FakeClock) -> None:
     """The newest run of a thread is the one that was made last, whatever the clocks said."""
     alike(await store.newest("t"), None, "A thread that is not there has no newest run.")
@@ -354,6 +365,7 @@ JOURNAL_CHECKS = (
     keeps_the_record,
     chains_its_lines,
     gives_parts_of_a_history,
+    gives_histories_of_several_runs,
     finds_the_newest_of_a_thread,
     needs_no_facts,
 )
