@@ -1238,3 +1238,20 @@ async def test_the_script_and_style_may_not_be_sniffed() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         for name in ("inbox.css", "inbox.js"):
             assert (await client.get(f"/static/{name}")).headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_page_counts_the_questions_of_a_list_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, counted = MemoryStore(), list[dict[str, Any]]()
+    await hire(store)
+    await ask_order(store)
+    count = store.count_questions
+
+    async def count_questions(**filters: Any) -> int:
+        counted.append(filters)
+        return await count(**filters)
+
+    monkeypatch.setattr(store, "count_questions", count_questions)
+    async with Reader(make_app(store)) as ann:
+        counted.clear()
+        await ann.open("/questions")
+    assert counted and all(counted.count(each) == 1 for each in counted)

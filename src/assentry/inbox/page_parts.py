@@ -28,7 +28,7 @@ from .mask import masked
 from .permissions import JournalView, seen_by
 from .presence import Presence
 from .templating import list_query, query_string, render
-from .views import KeptCounts, ListTab, ListView, View, count_words, tabs_of, view_of
+from .views import KeptCounts, ListTab, ListView, PageCounts, View, count_words, tabs_of, view_of
 from .wording import (
     DECIDING,
     Decided,
@@ -106,9 +106,9 @@ class PageContext(Struct):
         form = await request.form(max_fields=MOST_FIELDS, max_files=0)
         return who, {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
-    async def waiting(self) -> str:
+    async def waiting(self, counts: PageCounts | None = None) -> str:
         """Return the number of open questions, for the head of a page; empty if there are none."""
-        count, exact = await self.counts.number({})
+        count, exact = await (counts or self.counts).number({})
         return count_words(count, exact) if count else ""
 
 
@@ -174,20 +174,21 @@ async def find_question_list(
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
     below = None if current is None else _below(view, rows, current, pages.now())
-    found = QuestionList(rows, page.next, query, tools, agents, await pages.waiting(), view.name)
-    found.tabs, found.damaged, found.below = await tabs_of(pages.counts, view), len(page.damaged), below
-    found.total, found.place = await _total_and_place(pages, view, found, current)
+    counts = PageCounts(pages.counts)
+    found = QuestionList(rows, page.next, query, tools, agents, await pages.waiting(counts), view.name)
+    found.tabs, found.damaged, found.below = await tabs_of(counts, view), len(page.damaged), below
+    found.total, found.place = await _total_and_place(pages, counts, view, found, current)
     return found
 
 
 async def _total_and_place(
-    pages: PageContext, view: ListView, found: QuestionList, current: Question | None
+    pages: PageContext, counts: PageCounts, view: ListView, found: QuestionList, current: Question | None
 ) -> tuple[str, str]:
     """Return the number of questions in a list, and the place of one on this page; empty if they are not known."""
     if "q" in found.query:
         return "", ""
     wanted = view.wanted()
-    count, exact = await pages.counts.number({name: each for name, each in wanted.items() if name != "newest"})
+    count, exact = await counts.number({name: each for name, each in wanted.items() if name != "newest"})
     ids = [row.id for row in found.rows]
     before = 0 if "after" not in found.query else None
     if before is None and exact:  # how many come after the beginning of the page is counted

@@ -109,6 +109,21 @@ class KeptCounts:
             self._kept.clear()
         self._kept[key] = now + KEPT, count
 
+
+class PageCounts:
+    """The numbers of questions for one page, each counted once however often the page shows it."""
+
+    def __init__(self, counts: KeptCounts) -> None:
+        self._counts = counts
+        self._found: dict[str, tuple[int, bool]] = {}
+
+    async def number(self, filters: dict[str, Any]) -> tuple[int, bool]:
+        """Return the number of questions that fit, and True if it is exact: there may be more."""
+        key = repr(sorted(filters.items()))
+        if key not in self._found:
+            self._found[key] = await self._counts.number(filters)
+        return self._found[key]
+
     async def words(self, filters: dict[str, Any]) -> str:
         """Return the number of questions that fit, as text: "10,000+" if there are more than are counted."""
         return count_words(*await self.number(filters))
@@ -119,7 +134,7 @@ def count_words(count: int, exact: bool) -> str:
     return local_number(count) if exact else f"{local_number(count)}+"
 
 
-async def tabs_of(counts: KeptCounts, view: ListView) -> list[ListTab]:
+async def tabs_of(counts: PageCounts, view: ListView) -> list[ListTab]:
     """Return the views to choose from; none for somebody who decides nothing."""
     if not view.who.may("decide"):
         return []
