@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 from markupsafe import Markup, escape
 
@@ -19,6 +20,8 @@ from .language import local_number, translate
 
 MOST_MARKS = 2000
 """The most marked elements in one text. A text with more is shown with JSON escapes instead."""
+SHORT_NAME = 100
+"""The most characters of a name whose HTML is kept."""
 SHORT_NAMES = {
     "\u00a0": "no-break space",
     "\u00ad": "soft hyphen",
@@ -116,6 +119,17 @@ def _marked(seen: str, run: str) -> Markup:
 
 def shown_name(text: object) -> Markup:
     """Return the name of a tool or an agent as HTML; letters that look like others are followed by their own names."""
-    odd = odd_letters(str(text))
+    name = str(text)
+    return _short_name(name) if len(name) <= SHORT_NAME else _shown_name(name)
+
+
+@lru_cache(1024)
+def _short_name(name: str) -> Markup:
+    """Return a name that a list may have in each of its rows; so short, it has no words in the reader's language."""
+    return _shown_name(name)
+
+
+def _shown_name(name: str) -> Markup:
+    odd = odd_letters(name)
     warning = Markup('<u class="ch">not what it looks like: {}</u>').format(", ".join(map(character_name, odd)))
-    return spell_out_hidden(text) + warning if odd else spell_out_hidden(text)
+    return spell_out_hidden(name) + warning if odd else spell_out_hidden(name)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from babel import Locale, negotiate_locale
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
+from msgspec.json import encode
 from starlette.requests import Request
 
 LANGUAGES = {"en": "English", "ko": "한국어", "ja": "日本語", "zh": "中文"}
@@ -47,9 +48,19 @@ def _wanted(header: str) -> str:
     return (negotiate_locale(wanted, list(LANGUAGES), sep="-") or "en").partition("_")[0]
 
 
+def language() -> str:
+    """Return the language of the texts now."""
+    return _LANGUAGE.get()
+
+
 def locale() -> Locale:
     """Return the locale of the texts now, to write numbers and times as its readers do."""
-    return Locale(_LANGUAGE.get())
+    return _locale(_LANGUAGE.get())
+
+
+@cache
+def _locale(language: str) -> Locale:
+    return Locale(language)
 
 
 def translate(text: str, **values: object) -> str:
@@ -67,13 +78,23 @@ def translate_count(one: str, many: str, count: int, **values: object) -> str:
 
 def local_number(count: int) -> str:
     """Return a number as its readers write it."""
-    return format_decimal(count, locale=locale())
+    return _number(count, _LANGUAGE.get())
 
 
-def script_texts() -> dict[str, str]:
+@lru_cache(1024)
+def _number(count: int, language: str) -> str:
+    return format_decimal(count, locale=_locale(language))
+
+
+def script_texts() -> str:
     """Return the texts that the scripts may say, by their English ones, in the reader's language; none in English."""
-    catalogue = _catalogue(_LANGUAGE.get())
-    return {text: catalogue[text] for text in texts_in_scripts() if text in catalogue}
+    return _script_texts(_LANGUAGE.get())
+
+
+@cache
+def _script_texts(language: str) -> str:
+    catalogue = _catalogue(language)
+    return encode({text: catalogue[text] for text in texts_in_scripts() if text in catalogue}).decode()
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,7 +24,7 @@ from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .headline import reason_of
 from .identity import Identity
 from .json_values import box, read_or_text, shown_arguments, shown_cell, shown_json, shown_number
-from .language import LANGUAGES, choose_language, local_number, locale, script_texts, translate, translate_count
+from .language import LANGUAGES, choose_language, language, local_number, script_texts, translate, translate_count
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -89,7 +89,7 @@ def render(
     context["keys"] = "off" if request.cookies.get(KEYS) == "off" else "on"
     office: Office = getattr(request.app.state, "office", NO_OFFICE)
     context |= {"office": office, "here": here_of(request)}
-    context["script_texts"] = encode(script_texts()).decode()
+    context["script_texts"] = script_texts()
     text = page.render(base=base, who=who, site=request.app.title, path=request.url.path, kept=kept, **context)
     return HTMLResponse(text, status, HEADERS)
 
@@ -152,13 +152,21 @@ def environment() -> Environment:
 
 def in_words(text: str, **values: Any) -> Markup:
     """Return a text of the page in the reader's language; the values in it are escaped."""
-    return Markup(escape(translate(text))).format(**values) if values else escape(translate(text))
+    said = _escaped_text(text, language())
+    return said.format(**values) if values else said
+
+
+@lru_cache(4096)
+def _escaped_text(text: str, language: str) -> Markup:
+    """Return a text in the reader's language as HTML; pages have each text many times."""
+    return escape(translate(text))
 
 
 def count_in_words(one: str, many: str, count: int, **values: Any) -> Markup:
     """Return a text of the page about a number of things in the reader's language."""
     said = {name: f"{{{name}}}" for name in values}
-    return Markup(escape(translate_count(one, many, count, **said))).format(**values)
+    found = escape(translate_count(one, many, count, **said))
+    return found.format(**values) if values else found
 
 
 def as_plain_json(value: Any) -> Any:
@@ -193,7 +201,7 @@ def left(until: int, now: int) -> str:
 
 def utc(at: int | None, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """Return a time of the store as text; the month is a number where it has no English name."""
-    if locale().language != "en":
+    if language() != "en":
         form = form.replace("%d %b %Y", "%Y-%m-%d").replace("%d %b", "%m-%d")
     try:
         return datetime.fromtimestamp((at or 0) / 1000, UTC).strftime(form)
