@@ -198,6 +198,21 @@ def test_a_held_decision_on_many_is_sent_when_the_page_is_left(patient_desk: Des
     until(page, lambda: ends(desk, asked) == ["approve"] * 2)
 
 
+def test_a_phone_that_puts_the_table_out_of_sight_sends_what_is_held(patient_desk: Desk) -> None:
+    desk, asked = patient_desk, ask(patient_desk, *AMOUNTS[:2])
+    page = desk.browser(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.clock.install()
+    page.goto(desk.url + table_address(*asked))
+    drawn(page)
+    stop_time(page)
+    page.get_by_role("button", name="Approve the ticked").tap()
+    expect(page.locator(".held")).to_be_visible()
+    page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true })")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_url("**/questions")
+    assert ends(desk, asked) == ["approve"] * 2
+
+
 def test_a_decision_on_many_is_sent_at_once_just_before_a_deadline_of_one(patient_desk: Desk) -> None:
     desk, tool = patient_desk, make_credit(deadline=3600)
     asked = ask(desk, 10, 20, tool=tool)

@@ -98,7 +98,8 @@ const send = async (then = null) => {
   held.state = "sending";
   $("span", held.bar).textContent = t("Sending…");
   $(".undo", held.bar).hidden = $(".now", held.bar).hidden = true;
-  if (isOfMany(held.form)) { held.state = "over"; submitHeld(); return; }
+  const many = isOfMany(held.form), away = document.hidden; // a phone may end a page that is out of sight before the next one comes
+  if (many && !away) { held.state = "over"; submitHeld(); return; }
   let answer;
   try {
     answer = await fetch(held.action, { method: "POST", body: body(), keepalive: true });
@@ -112,7 +113,8 @@ const send = async (then = null) => {
     return;
   }
   held.state = "over";
-  if (answer.ok && answer.redirected) {
+  if (many && answer.ok && !answer.redirected) { location.assign($("a.back").href); return; }
+  if (answer.ok && answer.redirected && !many) {
     const to = new URL(answer.url), recorded = to.pathname === new URL(held.action).pathname.replace(/\/[^/]+$/, "");
     if (!recorded) to.searchParams.set("next", location.pathname + location.search); // the sign-in page, which says so
     if (recorded && then) then();

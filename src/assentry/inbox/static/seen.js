@@ -8,20 +8,28 @@ if (first) new IntersectionObserver((entries, observer) => {
   drawn = true; // the browser has drawn the page once
   if (entries.some((each) => each.isIntersecting)) { begun = true; observer.disconnect(); }
 }).observe(first);
+let watch = null;
 const toTheEnd = () => { // true again once the end of the arguments is, or comes, on the screen
   const below = $(".act")?.offsetHeight || 0; // what the buttons cover is not seen
   ended = false;
-  new IntersectionObserver((entries, observer) => { if (entries.some((each) => each.isIntersecting)) { ended = true; observer.disconnect(); } }, { rootMargin: `0px 0px -${below}px 0px` }).observe(last);
+  watch?.disconnect(); // what it has seen was before
+  watch = new IntersectionObserver((entries, observer) => { if (entries.some((each) => each.isIntersecting)) { ended = true; observer.disconnect(); } }, { rootMargin: `0px 0px -${below}px 0px` });
+  watch.observe(last);
 };
 const isBeforeEnd = (each) => each.matches(".fold") && Boolean(last.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_PRECEDING);
-const unfold = () => { // what is folded is not on the screen
-  const shut = last ? $$(".fold:not([open])").filter(isBeforeEnd) : [];
-  for (const each of shut) each.open = true;
-  if (shut.length) toTheEnd();
+const unfolded = new Set(); // the parts from whose opening on the end has been looked for
+const unfold = () => { // what is folded is not on the screen; what was opened just now is not seen yet
+  const fresh = last ? $$(".fold").filter((each) => isBeforeEnd(each) && !unfolded.has(each)) : [];
+  for (const each of fresh) { each.open = true; unfolded.add(each); }
+  if (fresh.length) toTheEnd();
 };
 if (last) {
+  for (const each of $$(".fold[open]")) unfolded.add(each);
   toTheEnd();
-  addEventListener("toggle", (event) => { if (event.target.open && isBeforeEnd(event.target)) toTheEnd(); }, true);
+  addEventListener("toggle", ({ target }) => {
+    if (!target.matches(".fold") || !isBeforeEnd(target) || target.open === unfolded.has(target)) return;
+    if (target.open) { unfolded.add(target); toTheEnd(); } else unfolded.delete(target);
+  }, true);
 }
 
 /** Return true if a key may press this button or link; say why if not. */
