@@ -14,7 +14,7 @@ from assentry import SQL, Agent, Diff, Mail, Preview, Reject, Runner, Sentence, 
 from assentry.inbox.accounts import accounts_of
 from assentry.store.record import Question
 from assentry.testing import ScriptedModel, call
-from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, live, picture, until
+from tests.inbox.desk import Desk, cheap_hashes, chromium, desk, live, picture, shown, until
 from tests.inbox.office import PASSWORD, ask, ask_everything, ask_order, ask_refund
 
 __all__ = ["cheap_hashes", "chromium", "desk"]  # fixtures
@@ -149,7 +149,7 @@ def test_a_grant_is_given_and_revoked(desk: Desk) -> None:
     question = desk.do(ask_refund(desk.store, memo="lamp"))
     page = desk.browser()
     desk.see(page, question)
-    live(page).keyboard.press("l")
+    shown(page).keyboard.press("l")
     page.get_by_label("Up to").fill("3")
     page.get_by_role("button", name="See it in words").click()
     expect(page.get_by_text("up to 3 times, until")).to_be_visible()
@@ -414,7 +414,7 @@ def test_the_rhythm_of_next_and_approve_stays_in_the_list_and_ends_with_it(desk:
     for n in (1, 3, 5):
         live(page).keyboard.press("j")
         expect(page.locator("h1#sentence")).to_contain_text(f"note {n}")
-        live(page).keyboard.press("a")
+        shown(page).keyboard.press("a")
         expect(page.locator(".banner")).to_contain_text("Approved by you")
     live(page).keyboard.press("j")
     expect(page.locator("#said")).to_contain_text("end of the list")
@@ -427,7 +427,7 @@ def test_a_key_that_comes_while_the_next_of_the_list_loads_decides_nothing(desk:
     made = ask_in_turn(desk)
     page = desk.browser()
     desk.see(page, made[0])
-    live(page).keyboard.press("a")
+    shown(page).keyboard.press("a")
     expect(page.locator(".banner")).to_contain_text("Approved by you")
     live(page)
     held: list[Route] = []
@@ -455,7 +455,7 @@ def test_the_first_field_of_an_edit_is_ready_to_type(desk: Desk) -> None:
     question = desk.do(ask_refund(desk.store))
     page = desk.browser()
     desk.see(page, question)
-    live(page).keyboard.press("e")
+    shown(page).keyboard.press("e")
     expect(page.locator("#edit :focus")).to_have_count(1)
 
 
