@@ -181,6 +181,27 @@ def test_a_server_that_comes_back_with_another_tool_is_asked_about_and_not_calle
     run(main())
 
 
+def test_a_server_that_others_have_listed_since_the_door_looked_is_looked_at_once_more(tmp_path: Path) -> None:
+    """After the last look the connection is lost, and somebody else lists the tools in the new one."""
+
+    async def main() -> None:
+        file = tmp_path / "log"
+        made: list[Any] = []
+
+        async def meta(context: Any) -> None:
+            [server] = made
+            await Restarting(server, file).on_tool_start(None, None, None)
+            await server.refresh()
+
+        async with raw("changes", file, require_approval="never", tool_meta_resolver=meta) as server:
+            made.append(server)
+            result = await Runner.run(agent_of(server, act()), "Act.")
+            assert "has changed its tool 'act'" in result.interruptions[0].reason
+            assert lines(file) == []
+
+    run(main())
+
+
 def test_a_call_that_waited_for_its_turn_is_looked_at_once_more(tmp_path: Path) -> None:
     """With `parallel_calls=False` a call may wait for another, long after the door has looked."""
 

@@ -46,6 +46,11 @@ class ConnectedServer(ToolServer):
     def stale(self) -> bool:
         """True if the tools may have changed since they were listed: connected anew, or told so by the server."""
 
+    @property
+    @abstractmethod
+    def changes(self) -> int:
+        """The number of times that the tools may have changed: connected anew, or told so by the server."""
+
     @abstractmethod
     async def link(self) -> ServerConnection:
         """Return the connection of this event loop; connect again if it was lost."""

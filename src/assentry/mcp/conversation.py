@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -83,7 +83,7 @@ async def converse(
     name: str,
     args: dict[str, Any],
     idempotent: bool,
-    check: Callable[[], Awaitable[None]],
+    look: LastLook,
     meta: dict[str, Any] | None = None,
 ) -> CallToolResult:
     """Call a tool, ask what the server asks, and return the result.
@@ -94,10 +94,10 @@ async def converse(
         name: The tool's name at the server.
         args: The arguments.
         idempotent: True if the user says that the tool may be called again.
-        check: A function that lists the tools again and raises `NotAsShown` if the tool has changed.
+        look: The last look at the tool.
         meta: What is sent with the call as `_meta`.
     """
-    rounds = CallRounds(server, ctx, name, args, idempotent, check, meta)
+    rounds = CallRounds(server, ctx, name, args, idempotent, look, meta)
     for _ in range(ROUNDS):
         try:
             said = await rounds.step(ROUND_STEP, rounds.go_on)
@@ -106,6 +106,15 @@ async def converse(
         await rounds.ask(msgspec.convert(said, Round))
     await rounds.give_up()
     raise MCPServerFailed(f"The MCP server {server.name!r} asked {ROUNDS} times in one call; the call was given up.")
+
+
+class LastLook(NamedTuple):
+    """The door's last look at a tool, right before its body."""
+
+    check: Callable[[], Awaitable[None]]
+    """A function that lists the tools again and raises `NotAsShown` if the tool has changed."""
+    changes: int
+    """The server's number of changes at that time."""
 
 
 class CallRounds:
@@ -118,11 +127,11 @@ class CallRounds:
         name: str,
         args: dict[str, Any],
         idempotent: bool,
-        check: Callable[[], Awaitable[None]],
+        look: LastLook,
         meta: dict[str, Any] | None = None,
     ) -> None:
         self._server, self._ctx, self._name, self._args, self._idempotent = server, ctx, name, args, idempotent
-        self._check, self._meta = check, meta
+        self._look, self._meta = look, meta
         self._given: list[tuple[Round, dict[str, ElicitResult]]] = []
         """The rounds that are answered, with the answers."""
 
@@ -153,8 +162,9 @@ class CallRounds:
             link, waits = await self._server.link(), self._server.busy
             try:
                 async with self._server.turn():
-                    if not self._given and (waits or resent or self._server.stale):  # the door looked before that
-                        await self._check()
+                    changed = self._server.stale or self._server.changes != self._look.changes
+                    if not self._given and (waits or resent or changed):  # the door looked before that
+                        await self._look.check()
                     return await self._round(link, again)
             except RequestUnsent as error:
                 await self._server.drop(link)

@@ -204,7 +204,9 @@ class MCPServer(ConnectedServer):
         """The tools by name, each with the listing's JSON that it was made from."""
         self._names: frozenset[str] = frozenset()
         """The names of all tools that the server has listed, those that the filter leaves out among them."""
-        self._stale = True
+        self._changes = 1
+        self._changes_listed = 0
+        """The number of changes before the last listing."""
         self.tool_filter = options.get("tool_filter")
 
     def __repr__(self) -> str:
@@ -273,7 +275,12 @@ class MCPServer(ConnectedServer):
     @property
     def stale(self) -> bool:
         """True if the tools may have changed since they were listed: connected anew, or told so by the server."""
-        return self._stale
+        return self._changes_listed != self._changes
+
+    @property
+    def changes(self) -> int:
+        """The number of times that the tools may have changed: connected anew, or told so by the server."""
+        return self._changes
 
     def _here(self) -> _Here:
         loop = asyncio.get_running_loop()
@@ -294,7 +301,7 @@ class MCPServer(ConnectedServer):
         async with here.lock:
             if here.link is None or not here.link.alive:
                 await here.close()
-                self._stale = True
+                self._changes += 1
                 here.link = await self._retry(self._open)
             return here.link
 
@@ -340,13 +347,13 @@ class MCPServer(ConnectedServer):
     async def refresh(self, *, fresh: bool = False) -> None:
         """List the tools. A cached list is used if `cache_tools_list`, unless it is stale or `fresh`."""
         await self.link()
-        if self.listed and self.cache_tools_list and not self._stale and not fresh:
+        if self.listed and self.cache_tools_list and not self.stale and not fresh:
             return
-        self._stale = False
+        self._changes_listed = self._changes
         try:
             listing = await self._retry(self._list_in_time)
         except BaseException:
-            self._stale = True
+            self._changes_listed = 0  # none of them
             raise
         names = frozenset(each.name for each in listing)
         known: dict[str, tuple[str, MCPTool]] = {}
@@ -450,11 +457,11 @@ class MCPServer(ConnectedServer):
     @tool_filter.setter
     def tool_filter(self, given: ToolFilter) -> None:
         self._filter, self._tool_filter = ToolSelection(self.name, given), given
-        self._known, self._stale = {}, True
+        self._known, self._changes = {}, self._changes + 1
 
     def invalidate_tools_cache(self) -> None:
         """Forget the cached list of tools; the next turn lists them again."""
-        self._stale = True
+        self._changes += 1
 
     async def list_function_tools(
         self, run_context: RunContextWrapper[Any] | None = None, agent: Any = None

@@ -87,10 +87,12 @@ class MCPTool(Tool):
 
     async def enter(self, ctx: ToolContext[Any], bound: dict[str, Any]) -> Any:
         """Call the tool at the server."""
-        from .conversation import converse  # imports the SDK
+        from .conversation import LastLook, converse  # imports the SDK
 
+        changes = self.origin.changes  # the door has looked just now
         meta = await resolve_meta(self.origin, ctx, self.remote, bound)
-        result = await converse(self.origin, ctx, self.remote, bound, self.idempotent, self._check_listed, meta)
+        look = LastLook(self._check_listed, changes)
+        result = await converse(self.origin, ctx, self.remote, bound, self.idempotent, look, meta)
         return self.origin.output_of(result)
 
     async def _check_listed(self) -> None:
