@@ -209,8 +209,9 @@ async def serve(url: str, *options: str) -> AsyncIterator[tuple[int, int]]:
     process = await asyncio.create_subprocess_exec(*command, *options, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
     try:
-        said = (await process.stderr.readline()).decode()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+        said, found = "", None
+        while found is None and (line := (await process.stderr.readline()).decode()):
+            said, found = said + line, re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, f"assentry serve did not start: {said}"
         yield process.pid, int(found[1])
     finally:
