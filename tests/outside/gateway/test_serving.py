@@ -21,6 +21,7 @@ from assentry.errors import UsageError
 from assentry.inbox import app
 from assentry.inbox.accounts import accounts_of
 from assentry.outside.gateway import call_gate
+from assentry.outside.gateway.gateway import GatewaySettings
 from assentry.outside.gateway.serving import GatewayTokens
 from assentry.store import MemoryStore
 from assentry.store.calls import look_at_call
@@ -193,6 +194,13 @@ async def test_the_commands_headers_come_from_the_environment(tmp_path: Path) ->
     assert b"could not be connected" in problem and b"s3cret" not in problem
     sent = headers[0].lower()
     assert b"authorization: bearer s3cret-of-the-shop" in sent and b"x-team: blue" in sent
+
+
+def test_an_empty_credential_is_no_secret() -> None:
+    settings = GatewaySettings(
+        place="", source="mcp", url="http://127.0.0.1/mcp", headers={"Authorization": "Bearer ", "X-Key": "key-1"}
+    )
+    assert settings.secrets == {"Bearer ", "key-1"}
 
 
 async def test_a_program_gets_only_the_variables_that_were_named(tmp_path: Path, monkeypatch: Any) -> None:

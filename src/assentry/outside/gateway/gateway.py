@@ -77,7 +77,7 @@ class GatewaySettings:
     def secrets(self) -> set[str]:
         """The credentials for the server, a bearer token also without its scheme."""
         values = {*self.env.values(), *self.headers.values()}
-        return values | {value.removeprefix("Bearer ") for value in values}
+        return {each for each in values | {value.removeprefix("Bearer ") for value in values} if each.strip()}
 
     @property
     def server_name(self) -> str:
