@@ -19,7 +19,7 @@ from tests.inbox.support import Tokens, served
 ROOT = Path(__file__).parent.parent.parent
 KINDS = ("store", "inbox")
 EDITED = 'A person changed this call before it ran. What ran was: refund {"amount":20,"order":7}'
-"""What the model is told of the edit that the tests make."""
+"""The words for the model about the edit that the tests make."""
 MASKED = EDITED.replace("7", '"[masked]"')
 """The same, of an ask that masks the order."""
 PATIENCE = 240.0

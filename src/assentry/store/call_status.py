@@ -24,7 +24,7 @@ ENDED = ("finished", "failed", "answered", "rejected")
 
 
 class CallStatus(Struct, kw_only=True, omit_defaults=False):
-    """What became of a call that a program outside put before the gate."""
+    """The status of a call that a program outside put before the gate."""
 
     id: str
     """The id of the call's run."""

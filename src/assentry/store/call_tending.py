@@ -1,4 +1,4 @@
-"""What the store itself does for the runs of programs outside: passed deadlines, and leases that lapsed."""
+"""Care for the runs of programs outside by the store itself: passed deadlines, and leases that lapsed."""
 
 from __future__ import annotations
 
